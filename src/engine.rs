@@ -7,6 +7,7 @@ mod kept_tree;
 mod latest;
 mod listener;
 pub mod loader;
+mod lost_games;
 mod search_thread;
 pub mod settings;
 pub mod strength;
@@ -32,10 +33,12 @@ use shakmaty::{EnPassantMode, Position, fen::Fen};
 pub use self::{
     go::Go,
     listener::{Answer, Listener, Subject},
+    lost_games::Assessment,
 };
 use self::{
     kept_tree::{KeptTree, Modelled},
     loader::{Loader, Retry},
+    lost_games::LostGames,
     search_thread::SearchThread,
     settings::Settings,
     think::Task,
@@ -65,6 +68,8 @@ pub struct Engine {
     /// The game, or why there is none: the last position was not valid.
     game: Result<History, String>,
     tree: KeptTree,
+    /// The moves of lost games.
+    lost_games: LostGames,
     loader: Loader,
     /// The open tablebases, and the path that they were opened from.
     tables: (String, Option<Arc<Tables>>),
@@ -129,6 +134,7 @@ impl Engine {
             settings,
             game: Ok(History::default()),
             tree: KeptTree::default(),
+            lost_games: LostGames::default(),
             loader: Loader::new(load),
             tables: (String::new(), None),
             clock: Arc::new(SystemClock::default()),
@@ -169,6 +175,7 @@ impl Engine {
 
     /// The next position belongs to another game.
     pub fn new_game(&mut self) {
+        self.end_game();
         self.timing.new_game();
         self.settings.new_game();
         self.clear_hash();
@@ -184,6 +191,8 @@ impl Engine {
         self.timing.position_set(self.clock.now());
         if let Ok(game) = &game {
             self.settings.see_position(game);
+            let listener = &self.listener;
+            self.lost_games.see(game, &|text| listener.note(text));
         }
         self.game = game.as_ref().map_err(ToString::to_string).cloned();
         game.map(|_| ())
@@ -249,6 +258,7 @@ impl Engine {
 
     /// Ends background work, and waits for that at most `timeout`.
     pub fn close(&mut self, timeout: Duration) {
+        self.end_game();
         self.loader.close(timeout);
         if !self.loader.is_loading() {
             self.wait_until_ready();
@@ -302,6 +312,7 @@ impl Engine {
         };
         self.tree.begin(options, game, modelled, &root_moves);
         self.note_if_idle();
+        let avoided = self.avoided(game, is_analysis);
         if is_analysis {
             self.note_modelled_side(game);
         }
@@ -317,6 +328,7 @@ impl Engine {
                 options: Arc::new(self.settings.in_force().clone()),
             },
             root_moves,
+            avoided,
             history: game.clone(),
             pondering: go.ponder,
             contempt_side,
@@ -407,7 +419,8 @@ impl Engine {
             return;
         }
         self.loader.set_searching(false);
-        if let Ended::With(..) = ended {
+        if let Ended::With(_, answer) = &ended {
+            self.lost_games.answer(answer.best, answer.assessment);
             let nodes = self.tree.lock().root_visits();
             self.timing.ended(self.clock.now(), nodes);
         }
@@ -420,6 +433,24 @@ impl Engine {
                 self.refuse("error: the search crashed; please report this");
             }
         }
+    }
+
+    /// The moves that led into lost games from the position to search, unless this is an analysis.
+    fn avoided(&mut self, game: &History, is_analysis: bool) -> Vec<PackedMove> {
+        let options = self.settings.in_force();
+        if is_analysis || options.analyse_mode {
+            self.lost_games.begin_analysis();
+            return Vec::new();
+        }
+        let listener = &self.listener;
+        let note = |text: &str| listener.note(text);
+        self.lost_games.begin(&options.lost_games_file, game, &note)
+    }
+
+    /// The game has ended, which is remembered if it was lost.
+    fn end_game(&mut self) {
+        let listener = &self.listener;
+        self.lost_games.end(&|text| listener.note(text));
     }
 
     /// Answers a `go` that cannot be searched.

@@ -68,6 +68,7 @@ impl Options {
     pub fn disable_randomness(&mut self) {
         self.temperature = 0.0;
         self.temp_endgame = 0.0;
+        self.opening_variety = 0.0;
         self.noise_epsilon = 0.0;
     }
 
@@ -465,8 +466,21 @@ options! {
     /// Number added to the visits of each move before Temperature applies.
     "TempVisitOffset"                     "temp-visit-offset"             [search play, hidden]
         temp_visit_offset:                  f32 [-1000.0, 1000.0]         = 0.0;
+    /// Variety of a game's first moves while Temperature is 0: each is drawn with a weight of e^(-loss/OpeningVariety).
+    /// A move's loss is how much less it is worth than the best one, in percent of wins minus losses, where few visits
+    /// count against it; a loss of more than three times OpeningVariety is excluded. 0 plays the best move.
+    "OpeningVariety"                      "opening-variety"               [search play]
+        opening_variety:                    f32 [0.0, 100.0]              = 0.0;
+    /// Last move number of the game at which OpeningVariety applies.
+    "OpeningVarietyMoves"                 "opening-variety-moves"         [search play, hidden]
+        opening_variety_moves:              u32 [1, 1000]                 = 4;
 
     // The game.
+    /// File of moves that led into lost games, one position a line (EPD with `am`, moves to avoid). The engine adds the
+    /// games that it loses, and plays another move in these positions if that costs at most 5 percent of wins minus
+    /// losses. Empty remembers nothing.
+    "LostGamesFile"                       "lost-games-file"               [engine play, only uci, no profile]
+        lost_games_file:                    String                        = "";
     /// The opponent as the GUI describes it: title or none, rating or none, computer or human, name. Profiles and
     /// Contempt read it.
     "UCI_Opponent"                        "opponent"                      [search play, only uci]

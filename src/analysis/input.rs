@@ -3,10 +3,14 @@
 use std::{path::Path, sync::Arc};
 
 use anyhow::{Context, Result, anyhow};
-use shakmaty::{Chess, EnPassantMode, Position, fen::Fen, san::SanPlus};
+use shakmaty::{Chess, EnPassantMode, Position, fen::Fen};
 
 use crate::{
-    chess::{History, PackedMove, epd::EpdLine, setup},
+    chess::{
+        History, PackedMove,
+        epd::{self, EpdLine},
+        setup,
+    },
     files,
     game::adjudicate,
     pgn::{Game, Reader},
@@ -118,26 +122,12 @@ fn parse_epd(line: &str, number: usize) -> Result<Item> {
         let (name, value) = operation.split_once(' ').unwrap_or((&operation, ""));
         match name {
             "id" => item.name = format!("#{number} {}", value.trim().trim_matches('"')),
-            "bm" => item.best = sans(&item.history, value)?,
-            "am" => item.avoid = sans(&item.history, value)?,
+            "bm" => item.best = epd::moves(item.history.position(), value)?,
+            "am" => item.avoid = epd::moves(item.history.position(), value)?,
             _ => {}
         }
     }
     Ok(item)
-}
-
-fn sans(history: &History, text: &str) -> Result<Vec<PackedMove>> {
-    text.split([' ', ','])
-        .filter(|word| !word.is_empty())
-        .map(|word| {
-            let position = history.position();
-            let san: Option<SanPlus> = word.trim_end_matches(['!', '?']).parse().ok();
-            san.and_then(|san| san.san.to_move(position).ok())
-                .map(PackedMove::pack)
-                .or_else(|| setup::parse_move(position, word).ok())
-                .with_context(|| format!("'{word}' is not a legal move"))
-        })
-        .collect()
 }
 
 /// Every position of the main lines of a PGN file: those in which a move was played, and the last one, unless the

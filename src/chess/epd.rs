@@ -1,7 +1,12 @@
 //! Parses lines of EPD: a FEN's first four fields, then operations such as `bm Nf3; id "test 1";`. The two counters
 //! of a FEN may stand between them.
 
-use super::setup::{SetupError, shorten};
+use shakmaty::{Chess, san::SanPlus};
+
+use super::{
+    PackedMove,
+    setup::{self, SetupError, shorten},
+};
 
 /// The number of fields at the start of every line: board, side to move, castling, en passant.
 const FIELDS: usize = 4;
@@ -46,6 +51,23 @@ impl EpdLine {
             operations,
         })
     }
+}
+
+/// Parses the moves of an operation such as `bm Nf3 e4`, in SAN or in UCI's notation.
+///
+/// # Errors
+/// When one of them is not a legal move.
+pub fn moves(position: &Chess, text: &str) -> Result<Vec<PackedMove>, SetupError> {
+    let words = text.split([' ', ',']).filter(|word| !word.is_empty());
+    words
+        .map(|word| {
+            let san: Option<SanPlus> = word.trim_end_matches(['!', '?']).parse().ok();
+            san.and_then(|san| san.san.to_move(position).ok())
+                .map(PackedMove::pack)
+                .or_else(|| setup::parse_move(position, word).ok())
+                .ok_or_else(|| SetupError::IllegalMove(shorten(word)))
+        })
+        .collect()
 }
 
 fn without_semicolon(word: &str) -> &str {

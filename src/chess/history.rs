@@ -10,6 +10,9 @@ use shakmaty::{
 
 use super::moves::PackedMove;
 
+/// Plies that may be taken back, or were only expected, in what is still the same game.
+const TAKEN_BACK: usize = 2;
+
 /// One position of a game, with the required data about its past.
 #[derive(Clone, Debug)]
 pub struct Ply {
@@ -130,6 +133,13 @@ impl History {
     /// Takes back moves until `len` positions are left (at least one stays).
     pub fn truncate(&mut self, len: usize) {
         self.plies.truncate(len.max(1));
+    }
+
+    /// Whether this is the game that was `earlier` seen, continued or with few moves other than they were then.
+    pub fn continues(&self, earlier: &History) -> bool {
+        let both = earlier.plies().iter().zip(self.plies());
+        let common = both.take_while(|(old, new)| old.key == new.key).count();
+        common > 0 && common + TAKEN_BACK >= earlier.len()
     }
 
     /// Whether `earlier` is a prefix of this game (same start, same positions); the number of plies since then.

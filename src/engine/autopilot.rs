@@ -17,9 +17,6 @@ use crate::{
 /// Number of increments in the assumed length of a game, as on lichess.
 const INCREMENTS: u32 = 40;
 
-/// Plies that may be taken back, or were only expected, in what is still the same game.
-const TAKEN_BACK: usize = 2;
-
 /// Pairs of options with one purpose, of which the first has priority: a profile that set the first would overrule a
 /// user who has set the second.
 const SAME_PURPOSE: [(&str, &str); 1] = [("OpponentWeights", "OpponentRating")];
@@ -53,12 +50,7 @@ impl Autopilot {
 
     /// A position was set, which may belong to another game.
     pub fn see_position(&mut self, game: &History) {
-        let goes_on = |before: &History| {
-            let both = before.plies().iter().zip(game.plies());
-            let common = both.take_while(|(old, new)| old.key == new.key).count();
-            common > 0 && common + TAKEN_BACK >= before.len()
-        };
-        if !self.game.as_ref().is_some_and(goes_on) {
+        if !self.game.as_ref().is_some_and(|old| game.continues(old)) {
             self.clock = None;
         }
         self.game = Some(game.clone());

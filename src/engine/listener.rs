@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use shakmaty::Chess;
 
+use super::lost_games::Assessment;
 use crate::{
     chess::PackedMove,
     options::Options,
@@ -20,12 +21,14 @@ pub struct Subject {
 }
 
 /// The answer to a search: the move to play, `None` if there is none, and the expected reply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Answer {
     /// The move to play.
     pub best: Option<PackedMove>,
     /// The expected reply.
     pub ponder: Option<PackedMove>,
+    /// What the search found out about the move; `None` without a search.
+    pub assessment: Option<Assessment>,
 }
 
 /// Receives the engine's output, from several threads.

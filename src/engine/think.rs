@@ -17,6 +17,7 @@ use super::{
     Ended,
     listener::{Answer, Listener, Subject},
     loader::{Loader, NotLoaded},
+    lost_games::Assessment,
 };
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
@@ -42,6 +43,8 @@ pub(super) struct Task {
     pub pondering: bool,
     /// The root moves to consider; empty means all.
     pub root_moves: Vec<PackedMove>,
+    /// Root moves that led into lost games.
+    pub avoided: Vec<PackedMove>,
     /// The side whose opponent search-contempt models.
     pub contempt_side: Option<Color>,
     /// The limits; times count from `received`.
@@ -182,8 +185,13 @@ impl Task {
             networks: networks.clone(),
             tables: self.tables.clone(),
         };
+        let avoided = match reply {
+            Some(_) => Vec::new(),
+            None => self.avoided.clone(),
+        };
         let job = Job {
             root_moves,
+            avoided,
             contempt_side: self.contempt_side,
             seed: self.seed,
             ..player.job(history, limits)
@@ -198,8 +206,12 @@ impl Task {
             self.listener.note(&format!("error: {error}"));
             error.found().ok_or(())
         });
-        let Outcome { best, ponder, .. } = outcome.ok()?;
-        best.map(|_| Answer { best, ponder })
+        let outcome = outcome.ok()?;
+        outcome.best.map(|best| Answer {
+            best: Some(best),
+            ponder: outcome.ponder,
+            assessment: Assessment::of(&outcome),
+        })
     }
 
     /// UCI forbids an answer to `go infinite` and `go ponder` before `stop` or `ponderhit`.
@@ -223,6 +235,7 @@ impl Task {
             return Answer {
                 best: Some(best),
                 ponder,
+                assessment: None,
             };
         }
         let over = legal_moves(self.history.position()).next().is_none();
@@ -246,7 +259,10 @@ impl Task {
     fn any_legal_move(&self) -> Answer {
         let best = legal_moves(self.history.position())
             .find(|m| self.root_moves.is_empty() || self.root_moves.contains(m));
-        Answer { best, ponder: None }
+        Answer {
+            best,
+            ..Answer::default()
+        }
     }
 
     fn report_end_of_game(&self) {

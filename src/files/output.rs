@@ -6,10 +6,17 @@ use std::{
     fs::{self, File, Metadata, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::NamedTempFile;
+
+/// Maximum wait for another program that changes the same file.
+const MAX_LOCK_WAIT: Duration = Duration::from_secs(1);
+/// Time between two attempts to lock a file.
+const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A new file. It is written beside its final place, under a unique name, and moved there when it is complete; if it
 /// is dropped before that, it is removed.
@@ -118,6 +125,32 @@ fn builder(prefix: &str) -> tempfile::Builder<'_, 'static> {
 /// As [`NewFile`].
 pub fn write(path: &Path, bytes: &[u8], force: bool, inputs: &[PathBuf]) -> Result<()> {
     NewFile::create(path, force, inputs)?.finish_with(bytes)
+}
+
+/// Changes a small file that several programs change: `change` reads it and returns its new contents, which replace it
+/// at once. The programs wait for each other, at most a second, by a lock on a file beside it.
+///
+/// # Errors
+/// When `change` fails, the file cannot be written, or another program holds the lock.
+pub fn update(path: &Path, change: impl FnOnce() -> Result<String>) -> Result<()> {
+    let (place, _) = inspect(path, &[])?;
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
+    let beside = place.with_file_name(format!(".{name}.lock"));
+    let mut options = File::options();
+    let locked = options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(beside);
+    let locked = locked.with_context(|| format!("cannot write {}", path.display()))?;
+    let deadline = Instant::now() + MAX_LOCK_WAIT;
+    while let Err(error) = lock(&locked, path) {
+        if Instant::now() > deadline {
+            return Err(error);
+        }
+        thread::sleep(LOCK_INTERVAL);
+    }
+    write(path, change()?.as_bytes(), true, &[])
 }
 
 /// Removes a file, if it is there.

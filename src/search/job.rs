@@ -26,6 +26,8 @@ pub struct Job {
     pub history: History,
     /// The root moves to consider (`searchmoves`); empty means all.
     pub root_moves: Vec<PackedMove>,
+    /// Root moves that are played only if no other one is nearly as good.
+    pub avoided: Vec<PackedMove>,
     /// The side whose opponent search-contempt models; `None` is plain PUCT.
     pub contempt_side: Option<Color>,
     /// When to stop.
@@ -46,6 +48,7 @@ impl Job {
             seed: options.seed(),
             history,
             root_moves: Vec::new(),
+            avoided: Vec::new(),
             contempt_side: None,
             limits,
             options,

@@ -3,14 +3,15 @@
 //! One iteration of a worker: `select` leaves (by `puct`) under the tree's lock, `expand` them without it, evaluate
 //! them together, and `backup` their values. [`search_contempt`] is the opponent model, `bounds` and `look_ahead`
 //! prove results, `refine` replaces priors by those of a stronger network, [`tree`] holds the data, `root` and
-//! `choice` choose the move, `objective` computes values against best replies, [`wdl_contempt`] rescales values for
-//! unequal players, [`limits`], `stopper` and `open_choice` decide when to stop, and [`time`] turns a clock into
-//! limits.
+//! `choice` choose the move, [`alternatives`] those that are nearly as good, `objective` computes values against best
+//! replies, [`wdl_contempt`] rescales values for unequal players, [`limits`], `stopper` and `open_choice` decide when
+//! to stop, and [`time`] turns a clock into limits.
 //!
 //! [`run`] searches one position with several threads until a limit or a stop signal ends it. [`TreeSearch`] is the
 //! layer below, for drivers in which many trees fill one batch. Neither prints: progress goes to a [`Reporter`]. Time
 //! comes from a [`Clock`], randomness from the job's seed, values from an [`Evaluator`](crate::network::Evaluator).
 
+mod alternatives;
 mod backup;
 mod batch_plan;
 mod bounds;

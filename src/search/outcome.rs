@@ -5,6 +5,7 @@ use std::time::Duration;
 use rand::rngs::Xoshiro256PlusPlus;
 
 use super::{
+    alternatives,
     job::Job,
     objective,
     params::SearchParams,
@@ -91,16 +92,24 @@ impl SearchView<'_> {
         if objective::time_needed(tree, &self.job.options, &self.job.limits).is_some() {
             tree.add_objectives(self.params, &mut report.lines);
         }
-        (
-            Outcome::of(self.report_without_contempt(report)),
-            self.move_stats(),
-        )
+        let outcome = Outcome {
+            has_alternative: best.is_some_and(|best| self.has_alternative(best)),
+            ..Outcome::of(self.report_without_contempt(report))
+        };
+        (outcome, self.move_stats())
     }
 
     /// The edge of the move that is going to be played.
     pub fn choice(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u8> {
         let chosen = root::choose(self.state, self.params, self.job, rng);
         chosen.map(|chosen| chosen.edge)
+    }
+
+    /// Whether a move other than the played one is nearly as good as the best.
+    fn has_alternative(&self, played: u8) -> bool {
+        let draw_score = self.params.draw_score(self.state.tree.root_turn);
+        let moves = root::ranked(self.state, self.params);
+        alternatives::has_alternative(&moves, played, &self.job.avoided, draw_score)
     }
 
     /// Statistics of all root moves, with the tree's own values.

@@ -225,6 +225,8 @@ pub struct Outcome {
     pub best: Option<PackedMove>,
     /// The expected reply.
     pub ponder: Option<PackedMove>,
+    /// Whether another move, none of those to avoid, is nearly as good as the best one.
+    pub has_alternative: bool,
     /// The final report (also sent to the reporter).
     pub report: Report,
 }
@@ -236,6 +238,7 @@ impl Outcome {
         Outcome {
             best: pv.first().copied(),
             ponder: pv.get(1).copied(),
+            has_alternative: false,
             report,
         }
     }
@@ -245,6 +248,7 @@ impl Outcome {
         Outcome {
             best: None,
             ponder: None,
+            has_alternative: false,
             report,
         }
     }

@@ -4,6 +4,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use shakmaty::Position;
 
 use super::{
+    alternatives,
     certainty::{Certainty, compare},
     choice::Criterion,
     job::Job,
@@ -130,8 +131,8 @@ fn proving_move(tree: &Tree, node: &Node) -> Option<PackedMove> {
     tree.edges(node).get(0).map(|edge| edge.m())
 }
 
-/// The lines to report, best first: `count` of them, or as many as there are moves. `best`, the move that is going to be
-/// played, comes first; moves that no visit has reached follow those with visits, by their priors.
+/// The lines to report, best first: `count` of them, or as many as there are moves. `best`, the move that is going to
+/// be played, comes first; moves that no visit has reached follow those with visits, by their priors.
 pub(super) fn lines(
     state: &SearchState,
     params: &SearchParams,
@@ -302,7 +303,11 @@ pub(super) fn choose(
         return Some(best);
     }
     let draw_score = params.draw_score(state.tree.root_turn);
+    let moves = alternatives::without_avoided(moves, &job.avoided, draw_score);
     if temperature <= 0.0 {
+        if let Some(drawn) = alternatives::draw_opening(&moves, job, draw_score, rng) {
+            return Some(drawn);
+        }
         let by_visits: Vec<(u8, Node)> = moves.iter().map(|m| (m.edge, m.child)).collect();
         let criterion = Criterion::new(&job.options);
         let index = criterion.best(&state.tree, &by_visits, draw_score, rng);
@@ -310,7 +315,7 @@ pub(super) fn choose(
     }
     let fpu = fpu(state, params);
     let drawn = draw(&moves, temperature, &job.options, (draw_score, fpu), rng);
-    Some(drawn.unwrap_or(best))
+    Some(drawn.unwrap_or(moves[0]))
 }
 
 /// The temperature at this point of the game, after decay and cut-off (as lc0 computes it).

@@ -5,6 +5,7 @@ mod common;
 
 mod back_pressure;
 mod backends_doc;
+mod bot;
 mod command_line;
 mod dataset;
 mod default_network;

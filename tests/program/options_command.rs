@@ -91,9 +91,12 @@ fn the_table_has_all_options_or_those_that_are_changed() {
             vec!["OPTION", "VALUE", "SOURCE", "DEFAULT"],
             vec!["WeightsFile", "/no/such.onnx", "user", "<built", "in>"],
             vec!["ScLimit", "28", "profile", "1000000000"],
+            vec!["OpeningVariety", "8", "profile", "0"],
         ]
     );
-    assert!(messages.contains("profile odds given + large odds given: ScLimit 28"));
+    assert!(
+        messages.contains("profile odds given + large odds given: OpeningVariety 8, ScLimit 28")
+    );
     assert!(messages.contains("unchanged: WeightsFile (set by user)"));
     // A clock that a profile depends on.
     let folder = tempfile::tempdir().unwrap();

@@ -253,7 +253,8 @@ fn errors_are_reported_with_line_and_column() {
 }
 
 /// What is set against an unknown opponent who gets a queen.
-const LARGE_ODDS: &str = "odds given + large odds given: ScLimit 28, WeightsFile <built in odds>";
+const LARGE_ODDS: &str =
+    "odds given + large odds given: OpeningVariety 8, ScLimit 28, WeightsFile <built in odds>";
 
 fn profile_lines(lines: &[String]) -> Vec<&str> {
     let reported = lines
@@ -295,8 +296,8 @@ fn an_odds_game_is_recognised_and_the_next_game_is_not() {
     assert_eq!(
         profile_lines(&lines),
         [
-            "odds given + large odds given + known opponent: OpponentWeights <built in human 1100>, ScLimit 28, \
-             WeightsFile <built in odds>"
+            "odds given + large odds given + known opponent: OpeningVariety 8, OpponentWeights <built in human 1100>, \
+             ScLimit 28, WeightsFile <built in odds>"
         ]
     );
     // A program of that rating does not play like a person.
@@ -336,8 +337,12 @@ fn ahead(fen: &str) -> i32 {
     }
 }
 
-/// The settings of the built-in profiles for a side with this deficit in pawns against a person of a rating.
-fn expected(deficit: i32, rating: u32) -> Option<String> {
+/// The settings of the built-in profiles for a side with this deficit in pawns against a person of a rating, in a game
+/// from this position.
+fn expected(fen: &str, deficit: i32, rating: u32) -> Option<String> {
+    if fen == START_FEN {
+        return Some("even game + person: OpeningVariety 2".to_owned());
+    }
     if deficit < 2 {
         return None;
     }
@@ -346,12 +351,15 @@ fn expected(deficit: i32, rating: u32) -> Option<String> {
         800 => 1100,
         1500 => 1500,
         _ if are_large => return Some(LARGE_ODDS.to_owned()),
-        _ => return Some("odds given: ScLimit 200".to_owned()),
+        _ => return Some("odds given: OpeningVariety 2.75, ScLimit 200".to_owned()),
     };
-    let large = if are_large { "large odds given + " } else { "" };
+    let (large, variety) = match are_large {
+        true => ("large odds given + ", "8"),
+        false => ("", "2.75"),
+    };
     Some(format!(
-        "odds given + {large}known opponent: OpponentWeights <built in human {person}>, ScLimit 28, WeightsFile \
-         <built in odds>"
+        "odds given + {large}known opponent: OpeningVariety {variety}, OpponentWeights <built in human {person}>, ScLimit 28, \
+         WeightsFile <built in odds>"
     ))
 }
 
@@ -389,7 +397,7 @@ fn one_session_plays_all_published_odds_with_both_colours() {
                 assert!(before.len() == usize::from(was_set), "{place}: {before:?}");
                 let lines = session.send_and_sync(&format!("position fen {fen}{moves}"));
                 let deficit = ahead(&fen) * side.fold_wb(1, -1);
-                let expected = expected(deficit, rating);
+                let expected = expected(&fen, deficit, rating);
                 assert_eq!(
                     profile_lines(&lines),
                     expected.iter().collect::<Vec<_>>(),
@@ -404,8 +412,8 @@ fn one_session_plays_all_published_odds_with_both_colours() {
             }
         }
     }
-    // Each odds position is given by one of the two sides, and the normal one by none.
-    assert_eq!(given, 3 * 46);
+    // Each odds position is given by one of the two sides; in the normal one a person meets varied openings.
+    assert_eq!(given, 3 * 46 + 2 * 3);
     session.end();
 }
 
@@ -417,8 +425,8 @@ fn user_settings_stay() {
     assert_eq!(
         profile_lines(&lines),
         [
-            "odds given + large odds given + known opponent: OpponentWeights <built in human 1500>, WeightsFile <built in \
-             odds>; unchanged: ScLimit (set by user)"
+            "odds given + large odds given + known opponent: OpeningVariety 8, OpponentWeights <built in human 1500>, \
+             WeightsFile <built in odds>; unchanged: ScLimit (set by user)"
         ]
     );
     session.send_and_sync("setoption name ScLimit value 1000000000");
@@ -439,8 +447,8 @@ fn user_settings_stay() {
     assert_eq!(
         profile_lines(&lines),
         [
-            "odds given + large odds given + known opponent: ScLimit 28, WeightsFile <built in odds>; unchanged: \
-             OpponentWeights (OpponentRating set by user)"
+            "odds given + large odds given + known opponent: OpeningVariety 8, ScLimit 28, WeightsFile <built in odds>; \
+             unchanged: OpponentWeights (OpponentRating set by user)"
         ]
     );
     session.end();

@@ -1,0 +1,482 @@
+//! No repetition of lost games: a file of moves that led into them, which many engines share, one after the other or at
+//! the same time (a bot starts one for each game).
+//!
+//! UCI does not tell an engine the result of a game. It counts as lost if the engine's last search found that it is
+//! mated or loses by the tablebases, or that next to nothing is left of its chances at the start. Then one move of the
+//! game is written to the file: the last one that had an alternative nearly as good, of those that were played while
+//! the engine still had most of its chances. If the game is repeated, another move is played there; if that loses,
+//! too, the next loss names an earlier move, because moves in the file are no alternatives.
+//!
+//! The file is EPD, a position and the moves to avoid (`am`) a line, so that people can read and change it. Lines that
+//! are no such thing are left out and kept. What cannot be read or written is reported and changes nothing else.
+
+use std::{collections::HashMap, path::Path};
+
+use anyhow::{Context, Result};
+use shakmaty::{Chess, Color, EnPassantMode, Position, fen::Epd, san::SanPlus};
+
+use crate::{
+    chess::{
+        History, PackedMove,
+        epd::{self, EpdLine},
+        setup,
+    },
+    files::{self, output},
+    search::{Outcome, Score},
+};
+
+/// Most lines of the file; the oldest ones are dropped beyond.
+const MAX_LINES: usize = 5000;
+
+/// A game is lost if less than this part of the chances at its start is left at its end.
+const LOST: f32 = 0.25;
+/// And if the value (W-L) is less than this.
+const LOST_VALUE: f32 = -0.95;
+/// A move was played in good time if more than this part of the chances was left.
+const IN_GOOD_TIME: f32 = 2.0 / 3.0;
+
+/// What a search found out about the move that it plays.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Assessment {
+    /// The value of the position (W-L).
+    wl: f32,
+    /// Whether the engine is mated or loses by the tablebases.
+    is_lost: bool,
+    /// Whether another move, none of those to avoid, is nearly as good.
+    has_alternative: bool,
+}
+
+impl Assessment {
+    /// The assessment by a search; `None` without a line.
+    pub fn of(outcome: &Outcome) -> Option<Assessment> {
+        let line = outcome.report.lines.first()?;
+        Some(Assessment {
+            wl: line.value.wl,
+            is_lost: matches!(line.score, Score::Mate(plies) | Score::Tablebase(plies) if plies < 0),
+            has_alternative: outcome.has_alternative,
+        })
+    }
+
+    /// The expected score, 0 to 1.
+    fn chances(&self) -> f32 {
+        (1.0 + self.wl) / 2.0
+    }
+}
+
+/// A move that the engine has played.
+#[derive(Clone, Copy, Debug)]
+struct PlayedMove {
+    /// How many positions the game had before it.
+    positions: usize,
+    m: PackedMove,
+    assessment: Assessment,
+}
+
+/// The game that is being played, and the moves of lost games.
+#[derive(Default)]
+pub(super) struct LostGames {
+    /// The file; empty if none is named.
+    path: String,
+    /// The moves to avoid, by the keys of positions. `None` before the file was read in this game.
+    avoided: Option<HashMap<u64, Vec<PackedMove>>>,
+    /// The game as the last search saw it.
+    game: Option<History>,
+    /// Whether the last search belongs to it.
+    is_searched: bool,
+    /// The engine's moves in it.
+    played: Vec<PlayedMove>,
+}
+
+impl LostGames {
+    /// A search of the game begins: the moves to avoid there. `path` is the file, empty for none.
+    pub fn begin(&mut self, path: &str, game: &History, note: &dyn Fn(&str)) -> Vec<PackedMove> {
+        self.see(game, note);
+        if self.path != path {
+            self.path = path.to_owned();
+            self.avoided = None;
+        }
+        if path.is_empty() {
+            return Vec::new();
+        }
+        (self.game, self.is_searched) = (Some(game.clone()), true);
+        let path = Path::new(path);
+        let avoided = self.avoided.get_or_insert_with(|| {
+            let read = read(path).and_then(|text| parse(&text, path, note));
+            read.unwrap_or_else(|error| {
+                note(&format!("error: LostGamesFile: {error:#}"));
+                HashMap::new()
+            })
+        });
+        avoided.get(&game.last().key).cloned().unwrap_or_default()
+    }
+
+    /// A search begins that is an analysis.
+    pub fn begin_analysis(&mut self) {
+        self.is_searched = false;
+    }
+
+    /// The search has chosen a move.
+    pub fn answer(&mut self, best: Option<PackedMove>, assessment: Option<Assessment>) {
+        let game = self.game.as_ref().filter(|_| self.is_searched);
+        let (Some(game), Some(m), Some(assessment)) = (game, best, assessment) else {
+            return;
+        };
+        // Moves that were taken back.
+        self.played.retain(|played| played.positions < game.len());
+        self.played.push(PlayedMove {
+            positions: game.len(),
+            m,
+            assessment,
+        });
+    }
+
+    /// A position was set: the last game has ended if this is not its continuation.
+    pub fn see(&mut self, game: &History, note: &dyn Fn(&str)) {
+        if self.game.as_ref().is_some_and(|old| !game.continues(old)) {
+            self.end(note);
+        }
+    }
+
+    /// The game has ended: writes the move to avoid if it was lost.
+    pub fn end(&mut self, note: &dyn Fn(&str)) {
+        let (game, played) = (self.game.take(), std::mem::take(&mut self.played));
+        self.avoided = None;
+        let Some(blamed) = game.and_then(|game| blame(&game, &played)) else {
+            return;
+        };
+        let Blamed::Move(position, m) = blamed else {
+            return note("LostGamesFile: the game was lost, and no move had an alternative");
+        };
+        match add(Path::new(&self.path), &position, m) {
+            Ok(line) => note(&format!("LostGamesFile: the game was lost, added {line}")),
+            Err(error) => note(&format!("error: LostGamesFile: {error:#}")),
+        }
+    }
+}
+
+/// What is to be avoided after a lost game.
+#[derive(Debug, PartialEq)]
+enum Blamed {
+    /// A move in a position.
+    Move(Chess, PackedMove),
+    /// Every move was the only good one.
+    Nothing,
+}
+
+/// What led into the loss of a game; `None` if it was not lost.
+fn blame(game: &History, played: &[PlayedMove]) -> Option<Blamed> {
+    let side = side_of(game, played.last()?);
+    // An engine that plays both sides, and moves that were not played after all.
+    let is_played = |played: &&PlayedMove| {
+        let own = side_of(game, played) == side;
+        own && (played.positions == game.len()
+            || game.move_after(played.positions - 1) == Some(played.m))
+    };
+    let played: Vec<&PlayedMove> = played.iter().filter(is_played).collect();
+    let (first, last) = (played.first()?.assessment, played.last()?.assessment);
+    let has_left =
+        |part: f32, assessment: Assessment| assessment.chances() > part * first.chances();
+    let is_hopeless = last.wl <= LOST_VALUE && !has_left(LOST, last);
+    if !last.is_lost && !is_hopeless {
+        return None;
+    }
+    let with_alternative = || {
+        let assessed = played.iter().filter(|played| !played.assessment.is_lost);
+        assessed.filter(|played| played.assessment.has_alternative)
+    };
+    let in_good_time = with_alternative().rfind(|played| has_left(IN_GOOD_TIME, played.assessment));
+    // The first move is the last chance.
+    let blamed = in_good_time.or_else(|| with_alternative().next());
+    Some(blamed.map_or(Blamed::Nothing, |blamed| {
+        let position = game.plies()[blamed.positions - 1].position.clone();
+        Blamed::Move(position, blamed.m)
+    }))
+}
+
+/// Who has played a move.
+fn side_of(game: &History, played: &PlayedMove) -> Option<Color> {
+    let ply = game.plies().get(played.positions - 1);
+    ply.map(|ply| ply.position.turn())
+}
+
+/// The text of the file; empty if there is none yet.
+fn read(path: &Path) -> Result<String> {
+    match path.try_exists() {
+        Ok(false) => Ok(String::new()),
+        _ => files::read_text_at_once(path),
+    }
+}
+
+/// The moves to avoid in the text of a file. Lines that are not understood are counted in a note.
+fn parse(text: &str, path: &Path, note: &dyn Fn(&str)) -> Result<HashMap<u64, Vec<PackedMove>>> {
+    let mut avoided: HashMap<u64, Vec<PackedMove>> = HashMap::new();
+    let mut failed = None;
+    let lines = (1..).zip(text.lines().map(str::trim));
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+        match parse_line(line) {
+            Ok((key, moves)) => avoided.entry(key).or_default().extend(moves),
+            Err(error) => {
+                let (count, _) = failed.get_or_insert((0, format!("line {number}: {error:#}")));
+                *count += 1;
+            }
+        }
+    }
+    if let Some((count, first)) = failed {
+        let name = path.display();
+        note(&format!(
+            "LostGamesFile: {count} lines of {name} are left out, the first is {first}"
+        ));
+    }
+    Ok(avoided)
+}
+
+/// The key of a line's position, and the moves to avoid there.
+fn parse_line(line: &str) -> Result<(u64, Vec<PackedMove>)> {
+    let EpdLine { fen, operations } = EpdLine::parse(line)?;
+    let history = History::new(setup::position_from_fen(&fen)?);
+    let mut found = operations
+        .iter()
+        .filter_map(|text| text.strip_prefix("am "));
+    let moves = found.next().context("no moves to avoid (am)")?;
+    Ok((history.last().key, epd::moves(history.position(), moves)?))
+}
+
+/// Adds a line to the file, and returns it.
+fn add(path: &Path, position: &Chess, m: PackedMove) -> Result<String> {
+    let epd = Epd::from_position(position, EnPassantMode::Legal);
+    let san = SanPlus::from_move(position.clone(), m.unpack(position));
+    let line = format!("{epd} am {san};");
+    output::update(path, || {
+        let text = read(path)?;
+        let old: Vec<&str> = text.lines().filter(|old| *old != line).collect();
+        let kept = &old[old.len().saturating_sub(MAX_LINES - 1)..];
+        let lines = kept.iter().copied().chain([&*line]);
+        Ok(lines.flat_map(|line| [line, "\n"]).collect())
+    })?;
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, fs};
+
+    use super::*;
+    use crate::chess::setup::history_from_text;
+
+    const OPENING: &str = "startpos moves e2e4 e7e5 g1f3 b8c6 f1c4 g8f6";
+
+    fn assessed(wl: f32, has_alternative: bool) -> Assessment {
+        Assessment {
+            wl,
+            is_lost: wl == -1.0,
+            has_alternative,
+        }
+    }
+
+    /// White's moves of the opening, with these assessments.
+    fn played(game: &History, assessments: &[Assessment]) -> Vec<PlayedMove> {
+        let moves = (0..assessments.len()).map(|index| PlayedMove {
+            positions: 2 * index + 1,
+            m: game.move_after(2 * index).unwrap(),
+            assessment: assessments[index],
+        });
+        moves.collect()
+    }
+
+    /// The move that is blamed, in UCI's notation; `Some("")` if there is none although the game was lost.
+    fn blamed(assessments: &[(f32, bool)]) -> Option<String> {
+        let game = history_from_text(OPENING).unwrap();
+        let assessments: Vec<Assessment> = assessments
+            .iter()
+            .map(|&(wl, has_alternative)| assessed(wl, has_alternative))
+            .collect();
+        blame(&game, &played(&game, &assessments)).map(|blamed| match blamed {
+            Blamed::Nothing => String::new(),
+            Blamed::Move(position, m) => setup::move_text(&position, m, false),
+        })
+    }
+
+    #[test]
+    fn the_last_move_with_an_alternative_in_good_time_is_blamed() {
+        assert_eq!(
+            blamed(&[(0.1, true), (0.0, true), (-0.9, true)]),
+            None,
+            "not lost"
+        );
+        let lost = [(0.1, true), (0.0, true), (-1.0, true)];
+        assert_eq!(blamed(&lost).unwrap(), "g1f3");
+        assert_eq!(
+            blamed(&[(0.1, true), (0.0, false), (-1.0, true)]).unwrap(),
+            "e2e4"
+        );
+        // It was too late for the second move; without any move in good time the first one is the last chance.
+        assert_eq!(
+            blamed(&[(0.1, true), (-0.6, true), (-0.97, true)]).unwrap(),
+            "e2e4"
+        );
+        assert_eq!(
+            blamed(&[(0.1, false), (-0.6, true), (-0.97, false)]).unwrap(),
+            "g1f3"
+        );
+        assert_eq!(
+            blamed(&[(0.1, false), (0.0, false), (-1.0, true)]).unwrap(),
+            ""
+        );
+        // A queen less the values are low from the first move on.
+        assert_eq!(blamed(&[(-0.9, true), (-0.92, true), (-0.96, true)]), None);
+        assert_eq!(
+            blamed(&[(-0.9, true), (-0.92, true), (-0.98, true)]).unwrap(),
+            "g1f3"
+        );
+    }
+
+    #[test]
+    fn only_moves_of_the_game_and_of_one_side_count() {
+        let game = history_from_text(OPENING).unwrap();
+        let mut moves = played(&game, &[assessed(0.1, true), assessed(0.0, true)]);
+        // Not played in the end, and a move of the other side.
+        let other = history_from_text("startpos moves e2e4 e7e5 d2d4").unwrap();
+        moves[1].m = other.move_after(2).unwrap();
+        moves.insert(
+            1,
+            PlayedMove {
+                positions: 2,
+                m: game.move_after(1).unwrap(),
+                assessment: assessed(0.5, true),
+            },
+        );
+        let last = PlayedMove {
+            positions: 7,
+            m: moves[0].m,
+            assessment: assessed(-1.0, false),
+        };
+        moves.push(last);
+        let Some(Blamed::Move(position, m)) = blame(&game, &moves) else {
+            panic!("no move is blamed");
+        };
+        assert_eq!((position.fullmoves().get(), m), (1, moves[0].m));
+        assert_eq!(blame(&game, &[]), None);
+    }
+
+    #[test]
+    fn lines_are_added_once_and_the_oldest_are_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lost.epd");
+        let start = History::default();
+        let e4 = epd::moves(start.position(), "e4").unwrap()[0];
+        let old = "# by hand\nnot a position\n";
+        fs::write(&path, old).unwrap();
+        for _ in 0..2 {
+            add(&path, start.position(), e4).unwrap();
+        }
+        let line = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - am e4;";
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{old}{line}\n"));
+        let many: String = (0..MAX_LINES)
+            .map(|number| format!("# {number}\n"))
+            .collect();
+        fs::write(&path, many).unwrap();
+        add(&path, start.position(), e4).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), MAX_LINES);
+        assert!(
+            text.starts_with("# 1\n") && text.ends_with(&format!("# {}\n{line}\n", MAX_LINES - 1))
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_left_out_and_what_cannot_be_read_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lost.epd");
+        let notes = RefCell::new(Vec::new());
+        let note = |text: &str| notes.borrow_mut().push(text.to_owned());
+        let game = History::default();
+        let begin = |path: &Path| {
+            let mut games = LostGames::default();
+            games.begin(&path.to_string_lossy(), &game, &note).len()
+        };
+        assert_eq!(begin(&path), 0);
+        assert!(notes.borrow().is_empty(), "a missing file is an empty one");
+        let position = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq -";
+        let text = format!(
+            "\n{position} am e4 Nf3;\n{position} bm d4;\n{position} am e5;\nx\n{position} am d2d4;\n"
+        );
+        fs::write(&path, text).unwrap();
+        assert_eq!(begin(&path), 3);
+        let said = notes.take();
+        assert!(
+            said.len() == 1 && said[0].contains("3 lines") && said[0].contains("line 3"),
+            "{said:?}"
+        );
+        for bytes in [&b"\xff\xfe\x00"[..], b"\0\0", &vec![b'a'; 2 << 20]] {
+            fs::write(&path, bytes).unwrap();
+            assert_eq!(begin(&path), 0);
+            let said = notes.take();
+            assert!(
+                said.len() == 1 && said[0].starts_with("error: LostGamesFile"),
+                "{said:?}"
+            );
+            let e4 = epd::moves(game.position(), "e4").unwrap()[0];
+            assert!(add(&path, game.position(), e4).is_err());
+            assert_eq!(
+                fs::read(&path).unwrap(),
+                bytes,
+                "what is no such file stays as it is"
+            );
+        }
+        assert_eq!(begin(folder.path()), 0);
+        assert_eq!(notes.take().len(), 1);
+    }
+
+    #[test]
+    fn a_game_ends_with_another_one_and_not_with_moves_taken_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder
+            .path()
+            .join("lost.epd")
+            .to_string_lossy()
+            .into_owned();
+        let notes = RefCell::new(Vec::new());
+        let note = |text: &str| notes.borrow_mut().push(text.to_owned());
+        let mut games = LostGames::default();
+        let mut search = |text: &str, m: &str, assessment: Assessment| {
+            let game = history_from_text(text).unwrap();
+            let m = setup::parse_move(game.position(), m).unwrap();
+            let avoided = games.begin(&path, &game, &note);
+            games.answer(Some(m), Some(assessment));
+            (avoided.len(), notes.borrow().len())
+        };
+        let moves = "startpos moves e2e4 e7e5 g1f3 b8c6";
+        assert_eq!(search("startpos", "e2e4", assessed(0.1, true)), (0, 0));
+        assert_eq!(
+            search("startpos moves e2e4 e7e5", "g1f3", assessed(0.1, true)),
+            (0, 0)
+        );
+        // The expected reply is another one than the opponent's.
+        assert_eq!(
+            search(
+                "startpos moves e2e4 e7e5 g1f3 d7d6",
+                "d2d4",
+                assessed(0.1, true)
+            ),
+            (0, 0)
+        );
+        assert_eq!(search(moves, "f1c4", assessed(-1.0, false)), (0, 0));
+        // The same game again: it was lost, and the second move is blamed.
+        assert_eq!(search("startpos", "e2e4", assessed(0.1, true)), (0, 1));
+        assert_eq!(
+            search("startpos moves e2e4 e7e5", "d2d4", assessed(0.1, true)),
+            (1, 1)
+        );
+        assert!(fs::read_to_string(&path).unwrap().ends_with("am Nf3;\n"));
+        // Another opening without ucinewgame; the last game was not lost.
+        assert_eq!(
+            search(
+                "startpos moves d2d4 d7d5 c2c4 e7e6 b1c3",
+                "g8f6",
+                assessed(0.0, true)
+            ),
+            (0, 1)
+        );
+        assert!(notes.borrow()[0].contains("added"), "{notes:?}");
+    }
+}
