@@ -1,25 +1,35 @@
-//! `scorn convert`: converts an lc0 network to ONNX.
+//! `scorn convert`: converts an lc0 network to ONNX, and puts an ONNX model into a network file of lc0.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use flate2::{Compression, GzBuilder};
 
 use crate::{
-    files::output::NewFile,
+    files::{self, output::NewFile},
     lc0::{
         Calibration, ConvertOptions, DataType, Net, NetError, OnnxModel, Operators,
-        calibration_model, to_onnx,
+        calibration_model, from_onnx, to_onnx,
     },
 };
 
-/// Convert an lc0 network to ONNX.
+/// Maximum size of an ONNX model, which is protobuf's.
+const MAX_MODEL_BYTES: u64 = i32::MAX as u64;
+
+/// Convert an lc0 network to ONNX, or put an ONNX model into a network file of lc0.
+///
+/// A network file made from an ONNX model contains it as it is (lc0's NETWORK_ONNX); converting it again gives the
+/// same model.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ConvertArgs {
-    /// The network: .pb.gz or .pb.
+    /// The network: .pb.gz, .pb or .onnx.
     pub network: PathBuf,
-    /// The ONNX file to write.
+    /// The file to write: .onnx, or .pb.gz or .pb for an ONNX model.
     ///
-    /// By default the network's name with .onnx, in the current folder.
+    /// By default the network's name with .onnx, or .pb.gz for an ONNX model, in the current folder.
     pub output: Option<PathBuf>,
     /// Policy head to convert, if the network has several: vanilla, optimistic, soft or opponent.
     #[arg(long, value_name = "NAME")]
@@ -44,10 +54,22 @@ pub type Calibrator<'a> = &'a dyn Fn(&OnnxModel, &[String]) -> Result<Calibratio
 
 /// Runs `scorn convert`; the calibrator is called for int8 only.
 pub fn convert(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
+    let is_onnx = has_ending(&args.network, ".onnx");
     let output = match &args.output {
         Some(path) => path.clone(),
-        None => default_output(&args.network)?,
+        None => default_output(&args.network, if is_onnx { ".pb.gz" } else { ".onnx" })?,
     };
+    let network = args.network.display();
+    match has_ending(&output, ".pb") || has_ending(&output, ".pb.gz") {
+        true if is_onnx => return wrap(args, &output),
+        true => {
+            bail!("{network} is no ONNX model (.onnx), of which a network file of lc0 can be made")
+        }
+        false if is_onnx => {
+            bail!("{network} is an ONNX model already: name a .pb.gz or .pb file to write")
+        }
+        false => {}
+    }
     let inputs = std::slice::from_ref(&args.network);
     // Created before the work, so that a file that cannot be written is reported at once.
     let file = NewFile::create(&output, args.force, inputs)?;
@@ -79,15 +101,48 @@ pub fn convert(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The network's file name with its extension replaced by `.onnx`.
-fn default_output(network: &Path) -> Result<PathBuf> {
+/// Puts an ONNX model into a network file of lc0.
+fn wrap(args: &ConvertArgs, output: &Path) -> Result<()> {
+    let set = [
+        ("--policy-head", args.policy_head.is_some()),
+        ("--value-head", args.value_head.is_some()),
+        ("--data-type", args.data_type != DataType::Float32),
+        ("--batch", args.batch.is_some()),
+    ];
+    if let Some((flag, _)) = set.iter().find(|(_, is_set)| *is_set) {
+        bail!("{flag} has no effect on an ONNX model, which is kept as it is");
+    }
+    let file = NewFile::create(output, args.force, std::slice::from_ref(&args.network))?;
+    let model = files::read(&args.network, MAX_MODEL_BYTES)
+        .with_context(|| format!("cannot read {}", args.network.display()))?;
+    let mut bytes = from_onnx(&model).map_err(|error| error.in_file(&args.network))?;
+    if has_ending(output, ".gz") {
+        // No time and no name in the header, so that the same model gives the same file.
+        let mut packer = GzBuilder::new().write(Vec::new(), Compression::default());
+        packer.write_all(&bytes)?;
+        bytes = packer.finish()?;
+    }
+    file.finish_with(&bytes)?;
+    print_line!("{} ({} bytes)", output.display(), bytes.len());
+    Ok(())
+}
+
+/// Whether a file's name ends like this, in any case.
+fn has_ending(path: &Path, ending: &str) -> bool {
+    let name = path.to_string_lossy().to_ascii_lowercase();
+    name.ends_with(ending)
+}
+
+/// The network's file name with another ending.
+fn default_output(network: &Path, ending: &str) -> Result<PathBuf> {
     let name = network
         .file_name()
         .with_context(|| format!("{} is not a file", network.display()))?
         .to_string_lossy();
     let stem = name.strip_suffix(".gz").unwrap_or(&name);
     let stem = stem.strip_suffix(".pb").unwrap_or(stem);
-    Ok(PathBuf::from(format!("{stem}.onnx")))
+    let stem = stem.strip_suffix(".onnx").unwrap_or(stem);
+    Ok(PathBuf::from(format!("{stem}{ending}")))
 }
 
 #[cfg(test)]
@@ -96,15 +151,14 @@ mod tests {
 
     #[test]
     fn endings_are_replaced() {
-        for (network, output) in [
-            ("nets/maia-1900.pb.gz", "maia-1900.onnx"),
-            ("a.pb", "a.onnx"),
-            ("791556", "791556.onnx"),
+        for (network, ending, output) in [
+            ("nets/maia-1900.pb.gz", ".onnx", "maia-1900.onnx"),
+            ("a.pb", ".onnx", "a.onnx"),
+            ("791556", ".onnx", "791556.onnx"),
+            ("nets/a.onnx", ".pb.gz", "a.pb.gz"),
         ] {
-            assert_eq!(
-                default_output(Path::new(network)).unwrap(),
-                Path::new(output)
-            );
+            let found = default_output(Path::new(network), ending).unwrap();
+            assert_eq!(found, Path::new(output));
         }
     }
 }

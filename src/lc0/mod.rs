@@ -5,7 +5,8 @@
 //! ```
 //!
 //! * [`Net`] reads and validates a file; [`Net::describe`] summarises it.
-//! * [`to_onnx`] converts it; [`read_onnx`] takes models that are ONNX already.
+//! * [`to_onnx`] converts it; [`read_onnx`] takes models that are ONNX already; [`from_onnx`] makes a network file of
+//!   one.
 //! * [`policy_list`] generates lc0's list of 1858 moves.
 //!
 //! This module depends neither on the search nor on a runtime: it ends with the bytes of an ONNX model. The facts
@@ -25,6 +26,7 @@ pub mod policy_list;
 pub mod proto;
 
 mod architecture;
+mod from_onnx;
 mod model;
 mod net;
 pub(crate) mod onnx;
@@ -34,6 +36,7 @@ mod weights;
 pub use describe::{Description, OnnxDescription};
 pub use error::NetError;
 pub use format::InputFormat;
+pub use from_onnx::from_onnx;
 pub use model::{
     ALPHAZERO_PLANES, ALPHAZERO_POLICY, AlphaZeroMoves, Calibration, ConvertOptions, DataType,
     LegalMoves, OnnxEncoding, OnnxModel, PackedInput, metadata_key,

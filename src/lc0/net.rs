@@ -14,7 +14,7 @@ use super::{
 use crate::{files, hashing::sha256};
 
 /// The value of the first field of every lc0 network.
-const MAGIC: u32 = 0x1c0;
+pub(super) const MAGIC: u32 = 0x1c0;
 /// The first bytes of an uncompressed network: field 1, 32 bits, [`MAGIC`].
 const RAW_PREFIX: [u8; 5] = [0x0d, 0xc0, 0x01, 0x00, 0x00];
 /// Maximum size of an uncompressed network, which is protobuf's; it stops decompression bombs.

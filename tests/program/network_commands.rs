@@ -112,6 +112,86 @@ fn runtime_tries_each_backend_as_auto_does() {
     assert!(report["auto"].as_str().unwrap().starts_with("sparse"));
 }
 
+/// What a search prints, without times and the network's name.
+fn searched(weights: &Path) -> Vec<String> {
+    let weights = weights.to_str().unwrap();
+    let flags = [
+        "--backend",
+        "rten",
+        "--threads",
+        "1",
+        "--seed",
+        "1",
+        "--weights",
+        weights,
+    ];
+    let mut session = Session::with(&flags);
+    let (_, lines) = session.go("go nodes 60");
+    session.end();
+    let without_times = |line: &String| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let is_time = |at: usize| at > 0 && ["time", "nps"].contains(&words[at - 1]);
+        let kept = (0..words.len()).filter(|&at| !is_time(at));
+        kept.map(|at| words[at]).collect::<Vec<_>>().join(" ")
+    };
+    let lines = lines.iter().filter(|line| !line.starts_with("info string"));
+    lines.map(without_times).collect()
+}
+
+#[test]
+fn a_network_goes_from_onnx_to_lc0_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let convert =
+        |from: &Path, to: &Path| scorn(&["convert", from.to_str().unwrap(), to.to_str().unwrap()]);
+    let [packed, raw, onnx, again] = ["a.pb.gz", "a.pb", "a.onnx", "b.pb.gz"].map(at);
+    stdout(&convert(Path::new(TINY), &packed));
+    stdout(&convert(Path::new(TINY), &raw));
+    stdout(&convert(&packed, &onnx));
+    stdout(&convert(&onnx, &again));
+    // The first conversion may add names of tensors to the metadata; after that every byte stays.
+    let last = at("c.onnx");
+    stdout(&convert(&again, &last));
+    assert_eq!(std::fs::read(&onnx).unwrap(), std::fs::read(&last).unwrap());
+    let expected = searched(Path::new(TINY));
+    for file in [&packed, &raw, &onnx, &again] {
+        assert_eq!(searched(file), expected, "{}", file.display());
+        stdout(&scorn(&["describe", file.to_str().unwrap()]));
+    }
+    let described = stdout(&scorn(&["describe", packed.to_str().unwrap()]));
+    assert!(described.contains("NETWORK_ONNX"), "{described}");
+
+    // What cannot be converted is rejected with the reason, and nothing is written.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sparse = root.join("networks/sparse/scorn-sparse.onnx");
+    let alphazero = root.join("tests/data/networks/alphazero.onnx");
+    let out = at("out.pb.gz");
+    for (from, to, reason) in [
+        (&*sparse, &out, "sparse"),
+        (&alphazero, &out, "alphazero"),
+        (Path::new(TINY), &at("out.onnx"), "is an ONNX model already"),
+        (&packed, &out, "is no ONNX model"),
+    ] {
+        let output = convert(from, to);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{}", from.display());
+        assert!(
+            stderr.contains(reason) && stderr.lines().count() == 1,
+            "{stderr}"
+        );
+        assert!(!to.exists());
+    }
+    let flags = [
+        "convert",
+        TINY,
+        out.to_str().unwrap(),
+        "--data-type",
+        "fp16",
+    ];
+    let refused = scorn(&flags);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--data-type has no effect"));
+}
+
 #[test]
 fn tune_leaves_batches_to_searches_that_need_none_and_searches_for_threads() {
     let folder = tempfile::tempdir().unwrap();
