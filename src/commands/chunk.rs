@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::{
     files,
     network::input::policy_map,
-    selfplay::chunk::{self, V6, VALUES},
+    selfplay::chunk::{self, ChunkPosition, NO_MOVE, V7Fields, VALUES},
     terminal::{counted, eprint_line},
 };
 
@@ -21,7 +21,7 @@ Examples:
   scorn chunk data/lc0
   scorn chunk game_000000000.gz --print";
 
-/// Check and print training chunks of lc0's format V6 (.gz or uncompressed).
+/// Check and print training chunks of lc0's formats V6 and V7 (.gz or uncompressed).
 ///
 /// Checks every position: its policy against the legal moves, and shares, indices and values against their ranges.
 #[derive(Clone, Debug, clap::Args)]
@@ -50,7 +50,7 @@ struct ChunkSummary {
 }
 
 impl ChunkSummary {
-    fn add(&mut self, position: &V6) {
+    fn add(&mut self, position: &ChunkPosition) {
         self.positions += 1;
         self.results[(position.value("result_q") + 1.0) as usize % 3] += 1;
         self.visits += u64::from(position.visits);
@@ -107,7 +107,7 @@ pub fn command(args: &ChunkArgs) -> Result<()> {
     Ok(())
 }
 
-fn read(path: &Path) -> Result<Vec<V6>> {
+fn read(path: &Path) -> Result<Vec<ChunkPosition>> {
     let name = || path.display().to_string();
     let positions = files::read(path, MAX_CHUNK_BYTES)
         .map_err(anyhow::Error::from)
@@ -149,17 +149,26 @@ fn to_json(summary: &ChunkSummary, bad: u64) -> serde_json::Value {
     })
 }
 
+/// The move of an index of the policy vector, from the point of view of its side.
+fn name(index: usize) -> String {
+    let m = policy_map::move_at(index, false, 0);
+    m.map_or("?".to_owned(), |m| {
+        let promotion = m
+            .promotion()
+            .map_or(String::new(), |role| role.char().to_string());
+        format!("{}{}{promotion}", m.from(), m.to())
+    })
+}
+
+/// The opponent's reply and the own move after it, as far as they were played, each from the point of view of its side.
+fn next_moves(v7: &V7Fields) -> Vec<String> {
+    let indices = [v7.opp_played_idx, v7.next_played_idx];
+    let played = indices.iter().take_while(|&&index| index != NO_MOVE);
+    played.map(|&index| name(usize::from(index))).collect()
+}
+
 /// A position as JSON: moves are from the side to move's point of view, as everything in a chunk.
-fn shown(position: &V6) -> serde_json::Value {
-    let name = |index: usize| {
-        let m = policy_map::move_at(index, false, 0);
-        m.map_or("?".to_owned(), |m| {
-            let promotion = m
-                .promotion()
-                .map_or(String::new(), |role| role.char().to_string());
-            format!("{}{}{promotion}", m.from(), m.to())
-        })
-    };
+fn shown(position: &ChunkPosition) -> serde_json::Value {
     let visited = position.probabilities.iter().enumerate();
     let policy: serde_json::Map<_, _> = visited
         .filter(|&(_, &p)| p >= 0.0)
@@ -180,6 +189,7 @@ fn shown(position: &V6) -> serde_json::Value {
         "played": name(usize::from(position.played_idx)),
         "best": name(usize::from(position.best_idx)),
         "policy_kld": position.policy_kld,
+        "next_moves": position.v7.as_ref().map(next_moves),
         "values": values,
         "policy": policy,
     })

@@ -1,9 +1,10 @@
-//! Training positions in lc0's format V6: chunks, which are gzipped files of one game.
+//! Training positions in lc0's formats V6 and V7: chunks, which are gzipped files of one game.
 //!
 //! A position has 8356 bytes, packed and little-endian: version and input format; the shares of the visits over the
 //! 1858 entries of the policy vector, -1 where a move is illegal; 104 planes, each with the bits of its bytes
 //! reversed; castling rights, side to move or en passant, rule 50, flags; then values, all for the side to move. The
-//! format is defined by the lc0 project's `trainingdata_v6.h`.
+//! format is defined by the lc0 project's `trainingdata_v6.h`. V7 (`trainingdata_v7.h`) appends 40 bytes, among them
+//! the next two moves of the game.
 
 use std::io::{Read, Write};
 
@@ -30,8 +31,12 @@ use crate::{
     search::Proven,
 };
 
-/// Bytes of a position.
+/// Bytes of a position of version 6.
 pub const BYTES: usize = 8356;
+/// Bytes of a position of version 7.
+pub const V7_BYTES: usize = 8396;
+/// The index of a move that was not played, because the game ended before.
+pub const NO_MOVE: u16 = u16::MAX;
 /// The history planes.
 pub const PLANES: usize = 104;
 /// Maximum number of positions in a chunk, more than any game has.
@@ -65,7 +70,7 @@ pub const VALUES: [&str; 15] = [
 
 /// A position.
 #[derive(Clone, Debug, PartialEq)]
-pub struct V6 {
+pub struct ChunkPosition {
     /// lc0's number of the input format: 1, or 2 where castling depends on the rooks' files.
     pub input_format: u32,
     /// Shares of the visits; -1 for illegal moves.
@@ -92,12 +97,54 @@ pub struct V6 {
     pub policy_kld: f32,
     /// A value that self-play leaves at 0.
     pub q_st: f32,
+    /// What version 7 has besides.
+    pub v7: Option<V7Fields>,
 }
 
-impl V6 {
+/// The fields that version 7 adds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct V7Fields {
+    /// A value that self-play leaves at 0.
+    pub d_st: f32,
+    /// The opponent's reply to the played move, as an index of the policy vector from its point of view; [`NO_MOVE`] if
+    /// there was none.
+    pub opp_played_idx: u16,
+    /// The own move after that; [`NO_MOVE`] if there was none.
+    pub next_played_idx: u16,
+    /// Values without a meaning so far; 0 in self-play.
+    pub reserved: [f32; 8],
+}
+
+impl V7Fields {
+    /// Checks that the next moves are entries of the policy, and that none follows a missing one.
+    fn verify(&self) -> Result<()> {
+        let indices = [self.opp_played_idx, self.next_played_idx];
+        let is_move = |&index: &u16| index == NO_MOVE || usize::from(index) < POLICY_SIZE;
+        ensure!(
+            indices.iter().all(is_move) && (indices[0] != NO_MOVE || indices[1] == NO_MOVE),
+            "the next moves are {indices:?}"
+        );
+        Ok(())
+    }
+}
+
+/// The versions of the format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ChunkVersion {
+    /// 8356 bytes a position.
+    #[default]
+    #[value(name = "6")]
+    V6,
+    /// The same and the next two moves: 8396 bytes a position.
+    #[value(name = "7")]
+    V7,
+}
+
+impl ChunkPosition {
     /// The bytes of a file.
     pub fn write(&self, bytes: &mut Vec<u8>) {
-        bytes.extend(6_u32.to_le_bytes());
+        let version: u32 = if self.v7.is_some() { 7 } else { 6 };
+        bytes.extend(version.to_le_bytes());
         bytes.extend(self.input_format.to_le_bytes());
         for p in &self.probabilities {
             bytes.extend(p.to_le_bytes());
@@ -115,22 +162,34 @@ impl V6 {
         bytes.extend(self.best_idx.to_le_bytes());
         bytes.extend(self.policy_kld.to_le_bytes());
         bytes.extend(self.q_st.to_le_bytes());
+        if let Some(v7) = &self.v7 {
+            bytes.extend(v7.d_st.to_le_bytes());
+            bytes.extend(v7.opp_played_idx.to_le_bytes());
+            bytes.extend(v7.next_played_idx.to_le_bytes());
+            for value in v7.reserved {
+                bytes.extend(value.to_le_bytes());
+            }
+        }
     }
 
-    /// Reads a position.
+    /// Reads a position of the version that its number of bytes stands for.
     ///
     /// # Errors
-    /// When they are of another version.
-    pub fn read(bytes: &[u8; BYTES]) -> Result<V6> {
+    /// When it is of another version.
+    fn read(bytes: &[u8]) -> Result<ChunkPosition> {
         let mut from = Fields { bytes, at: 0 };
         let version = from.u32();
-        ensure!(version == 6, "version {version}, expected 6");
+        let expected = if bytes.len() == BYTES { 6 } else { 7 };
+        ensure!(
+            version == expected,
+            "version {version}, expected {expected}"
+        );
         let input_format = from.u32();
         let probabilities = (0..POLICY_SIZE).map(|_| from.f32()).collect();
         let planes = std::array::from_fn(|_| reversed(from.u64()));
         let castling = from.take();
         let [black, rule50, invariance_info, _] = from.take();
-        Ok(V6 {
+        Ok(ChunkPosition {
             input_format,
             probabilities,
             planes,
@@ -144,6 +203,12 @@ impl V6 {
             best_idx: u16::from_le_bytes(from.take()),
             policy_kld: from.f32(),
             q_st: from.f32(),
+            v7: (version == 7).then(|| V7Fields {
+                d_st: from.f32(),
+                opp_played_idx: u16::from_le_bytes(from.take()),
+                next_played_idx: u16::from_le_bytes(from.take()),
+                reserved: std::array::from_fn(|_| from.f32()),
+            }),
         })
     }
 
@@ -262,6 +327,7 @@ impl V6 {
                 "the {name} move is not legal"
             );
         }
+        self.v7.as_ref().map_or(Ok(()), V7Fields::verify)?;
         for (name, &value) in VALUES.iter().zip(&self.values) {
             let range = match name.rsplit('_').next() {
                 Some("q") => -1.001..=1.001,
@@ -315,7 +381,7 @@ fn reversed(plane: u64) -> u64 {
 
 /// Reads fields one after another.
 struct Fields<'b> {
-    bytes: &'b [u8; BYTES],
+    bytes: &'b [u8],
     at: usize,
 }
 
@@ -341,7 +407,12 @@ impl Fields<'_> {
 ///
 /// # Errors
 /// When compression fails.
-pub fn of_game(game: &PlayedGame, sides: Sides, fill: [HistoryFill; 2]) -> Result<Option<Vec<u8>>> {
+pub fn of_game(
+    game: &PlayedGame,
+    sides: Sides,
+    fill: [HistoryFill; 2],
+    version: ChunkVersion,
+) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let castles = game.start.castles();
     let format = if castles.mode().is_chess960() && castles.any() {
@@ -352,7 +423,9 @@ pub fn of_game(game: &PlayedGame, sides: Sides, fill: [HistoryFill; 2]) -> Resul
     for_each_sample(game, sides, |sample| {
         let turn = sample.history.position().turn();
         let fill = fill[turn.fold_wb(game.white, 1 - game.white)];
-        position(game, sample, format, fill).write(&mut bytes);
+        let mut position = position(game, sample, format, fill);
+        position.v7 = (version == ChunkVersion::V7).then(|| next_moves(sample));
+        position.write(&mut bytes);
     });
     if bytes.is_empty() {
         return Ok(None);
@@ -363,7 +436,12 @@ pub fn of_game(game: &PlayedGame, sides: Sides, fill: [HistoryFill; 2]) -> Resul
     Ok(Some(packer.finish()?))
 }
 
-fn position(game: &PlayedGame, sample: &Sample<'_>, format: InputFormat, fill: HistoryFill) -> V6 {
+fn position(
+    game: &PlayedGame,
+    sample: &Sample<'_>,
+    format: InputFormat,
+    fill: HistoryFill,
+) -> ChunkPosition {
     let position = sample.history.position();
     let turn = position.turn();
     let black = turn.is_black();
@@ -384,7 +462,7 @@ fn position(game: &PlayedGame, sample: &Sample<'_>, format: InputFormat, fill: H
     };
     let (probabilities, policy_kld) = learned_policy(position, search_result);
     let index = |m: PackedMove| policy_map::index(m, black, 0);
-    V6 {
+    ChunkPosition {
         input_format: format as u32,
         probabilities,
         planes: std::array::from_fn(|plane| planes.masks[plane]),
@@ -414,6 +492,21 @@ fn position(game: &PlayedGame, sample: &Sample<'_>, format: InputFormat, fill: H
         best_idx: index(search_result.best) as u16,
         policy_kld,
         q_st: 0.0,
+        v7: None,
+    }
+}
+
+/// The two moves after the played one.
+fn next_moves(sample: &Sample<'_>) -> V7Fields {
+    let black = sample.history.position().turn().is_black();
+    let index = |after: usize, black: bool| {
+        let next = sample.next.get(after);
+        next.map_or(NO_MOVE, |next| policy_map::index(next.m, black, 0) as u16)
+    };
+    V7Fields {
+        opp_played_idx: index(0, !black),
+        next_played_idx: index(1, black),
+        ..V7Fields::default()
     }
 }
 
@@ -479,26 +572,34 @@ fn flags(game: &PlayedGame, sample: &Sample<'_>) -> u8 {
 /// The positions of a chunk, compressed or not.
 ///
 /// # Errors
-/// When it is not a chunk of version 6.
-pub fn read(bytes: &[u8]) -> Result<Vec<V6>> {
+/// When it is not a chunk of version 6 or 7.
+pub fn read(bytes: &[u8]) -> Result<Vec<ChunkPosition>> {
     let mut unpacked = Vec::new();
     if bytes.starts_with(&[0x1f, 0x8b]) {
         MultiGzDecoder::new(bytes)
-            .take(MAX_POSITIONS * BYTES as u64 + 1)
+            .take(MAX_POSITIONS * V7_BYTES as u64 + 1)
             .read_to_end(&mut unpacked)
             .context("the gzip data is damaged")?;
     } else {
         unpacked.extend_from_slice(bytes);
     }
-    let (positions, rest) = unpacked.as_chunks::<BYTES>();
-    if !rest.is_empty() || positions.is_empty() || positions.len() as u64 > MAX_POSITIONS {
+    // The number of the version comes first.
+    let size = match unpacked.first() {
+        Some(7) => V7_BYTES,
+        _ => BYTES,
+    };
+    let positions = unpacked.chunks_exact(size);
+    let count = positions.len() as u64;
+    if !positions.remainder().is_empty() || count == 0 || count > MAX_POSITIONS {
         bail!(
-            "{} bytes are not a chunk of positions of {BYTES} bytes",
+            "{} bytes are not a chunk of positions of {size} bytes",
             unpacked.len()
         );
     }
-    let numbered = positions.iter().enumerate();
-    numbered
-        .map(|(index, bytes)| V6::read(bytes).with_context(|| format!("position {}", index + 1)))
+    positions
+        .enumerate()
+        .map(|(index, bytes)| {
+            ChunkPosition::read(bytes).with_context(|| format!("position {}", index + 1))
+        })
         .collect()
 }

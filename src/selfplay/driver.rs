@@ -1,6 +1,6 @@
 //! Plays many games at once. Each thread plays its share of them in rounds; in a round all games that wait for the
-//! same network fill its batches together, and the batches of all threads are evaluated together as far as the device is
-//! busy. A game that need not wait for a batch makes many visits in a row. The result
+//! same network fill its batches together, and the batches of all threads are evaluated together as far as the device
+//! is busy. A game that need not wait for a batch makes many visits in a row. The result
 //! of a game does not depend on the number of other games.
 
 use std::sync::{
@@ -38,6 +38,8 @@ pub struct GamesProgress {
     pub positions: AtomicU64,
     /// Evaluated batches; 0 if networks need none.
     pub batches: AtomicU64,
+    /// Positions in these batches. Others are evaluated at once.
+    pub batched_positions: AtomicU64,
 }
 
 /// The games that have not been started.
@@ -195,8 +197,11 @@ impl GamesWorker<'_> {
                 }
             }
             if !batch.is_empty() {
+                let (progress, positions) = (self.progress, batch.len() as u64);
                 let batches = self.evaluators[index].evaluate(batch)?;
-                self.progress.batches.fetch_add(batches, Ordering::Relaxed);
+                progress.batches.fetch_add(batches, Ordering::Relaxed);
+                let batched = &progress.batched_positions;
+                batched.fetch_add(positions, Ordering::Relaxed);
             }
             for game in queued {
                 self.apply(game, batch)?;
@@ -379,6 +384,7 @@ mod tests {
             })
             .unwrap();
             assert_eq!(progress.batches.into_inner(), 0);
+            assert_eq!(progress.batched_positions.into_inner(), 0);
             (games, progress.positions.into_inner())
         };
         let alone = games(1, 1);

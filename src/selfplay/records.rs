@@ -36,6 +36,8 @@ pub struct Sample<'g> {
     pub played: &'g PlayedMove,
     /// The search result.
     pub search_result: &'g SearchResult,
+    /// The moves of the game after it.
+    pub next: &'g [PlayedMove],
     /// Plies to the end of the game.
     pub plies_left: usize,
 }
@@ -61,6 +63,7 @@ pub fn for_each_sample(game: &PlayedGame, sides: Sides, mut show: impl FnMut(&Sa
                 history: &history,
                 played,
                 search_result,
+                next: &game.moves[ply + 1..],
                 plies_left: game.moves.len() - ply,
             });
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use super::{
-    chunk,
+    chunk::{self, ChunkVersion},
     controller::Controller,
     driver::{self, GamesProgress, Workload},
     plan::Plan,
@@ -21,7 +21,7 @@ pub struct TrainingOutput {
     /// The move targets in record files; `None` writes no records.
     pub records: Option<MoveTarget>,
     /// lc0's training chunks.
-    pub chunks: bool,
+    pub chunks: Option<ChunkVersion>,
     /// The sides whose positions are written.
     pub sides: Sides,
 }
@@ -64,7 +64,7 @@ impl<O: RunObserver> SelfplayRun<O> {
 
     /// Whether training positions were requested and none of the games has any.
     pub fn lacks_samples(&self) -> bool {
-        let is_requested = self.output.records.is_some() || self.output.chunks;
+        let is_requested = self.output.records.is_some() || self.output.chunks.is_some();
         is_requested && self.store.facts().values().all(|game| game.samples == 0)
     }
 
@@ -101,15 +101,15 @@ fn stored(
     let sides = output.sides;
     let fill = [0, 1].map(|player: usize| plan.players[player].options.history_fill);
     let chunk = match output.chunks {
-        true => chunk::of_game(played, sides, fill)?,
-        false => None,
+        Some(version) => chunk::of_game(played, sides, fill, version)?,
+        None => None,
     };
     let samples = match output.records {
         Some(target) => samples_of(played, sides, target),
         None => Samples::default(),
     };
     let (mut count, mut frozen) = (0, 0);
-    if output.records.is_some() || output.chunks {
+    if output.records.is_some() || output.chunks.is_some() {
         for_each_sample(played, sides, |sample| {
             count += 1;
             frozen += u64::from(sample.is_frozen());

@@ -8,6 +8,7 @@ use crate::{
     commands::numbers::{number_from, percent, share},
     game::adjudicate::{DrawRule, RuleError, WinRule},
     selfplay::{
+        chunk::ChunkVersion,
         records::{MoveTarget, Sides},
         run::TrainingOutput,
     },
@@ -121,9 +122,12 @@ pub struct SelfplayArgs {
     /// library, dataset::searched).
     #[arg(long, group = "kept")]
     pub records: bool,
-    /// Write training chunks in lc0's format V6, one per game (lc0/*.gz).
+    /// Write training chunks in lc0's format, one per game (lc0/*.gz).
     #[arg(long, group = "kept")]
     pub chunks: bool,
+    /// Version of lc0's training format.
+    #[arg(long, value_enum, default_value_t, requires = "chunks")]
+    pub chunk_version: ChunkVersion,
     /// Side whose positions --records and --chunks write.
     #[arg(long, value_enum, default_value = "both", requires = "kept")]
     pub record_side: RecordSide,
@@ -166,7 +170,7 @@ impl SelfplayArgs {
                 true => MoveTarget::Policy,
                 false => MoveTarget::Visits,
             }),
-            chunks: self.chunks,
+            chunks: self.chunks.then_some(self.chunk_version),
             sides: self.record_side.sides(),
         }
     }

@@ -18,6 +18,7 @@ use crate::{
     options::{PLAIN_PUCT, layers::Layers},
     player::Load,
     selfplay::{
+        chunk::ChunkVersion,
         controller::{Controller, Goal},
         manifest,
         plan::Plan,
@@ -181,6 +182,9 @@ fn manifest(args: &SelfplayArgs, plan: &Plan) -> Result<Map<String, Value>> {
         "b": sides[1],
         "frozen": "bit 15 of a visit entry's move; frozen_samples in summary.json",
     });
+    if args.chunk_version != ChunkVersion::default() {
+        training["chunk_version"] = json!(7);
+    }
     if args.record_policy {
         training["policy"] = json!("the network's, in place of visits");
     }
@@ -209,8 +213,10 @@ fn report(
         display.evaluations_per_second(),
         display.per_second(display.nodes),
     );
-    let batches = display.progress.batches.load(Ordering::Relaxed);
-    let mean_batch = (batches > 0).then(|| display.evaluations() as f64 / batches as f64);
+    let progress = &display.progress;
+    let batches = progress.batches.load(Ordering::Relaxed);
+    let batched = progress.batched_positions.load(Ordering::Relaxed);
+    let mean_batch = (batches > 0).then(|| batched as f64 / batches as f64);
     if args.json {
         let report = json!({
             "games": tally.games,

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
-use scorn::selfplay::chunk::{self, V6, VALUES};
+use scorn::selfplay::chunk::{self, ChunkPosition, NO_MOVE, VALUES};
 use serde_json::Value;
 
 use super::{ok, run, text};
@@ -57,7 +57,7 @@ fn an_independent_reader_reads_every_field_of_chunks() {
         text(&shown.stdout).lines().count() as u64,
         summary["positions"].as_u64().unwrap()
     );
-    let ours: Vec<V6> = chunks
+    let ours: Vec<ChunkPosition> = chunks
         .iter()
         .flat_map(|path| chunk::read(&fs::read(path).unwrap()).unwrap())
         .collect();
@@ -70,7 +70,69 @@ fn an_independent_reader_reads_every_field_of_chunks() {
     a_damaged_chunk_is_named(folder.path(), ours[0].clone());
 }
 
-fn a_damaged_chunk_is_named(folder: &Path, mut bad: V6) {
+#[test]
+fn version_7_is_version_6_with_the_next_two_moves() {
+    let folder = tempfile::tempdir().unwrap();
+    let chunks_of = |version: &str| -> Vec<Vec<ChunkPosition>> {
+        let out = folder.path().join(version);
+        let flags = [
+            "--games",
+            "2",
+            "--nodes",
+            "20",
+            "--longest",
+            "30",
+            "--chunks",
+        ];
+        ok(&run(
+            &out,
+            &[&flags[..], &["--chunk-version", version]].concat(),
+        ));
+        let files = (0..2).map(|n| out.join(format!("lc0/game_{n:09}.gz")));
+        let files: Vec<_> = files.collect();
+        ok(&scorn(&["chunk"], &files));
+        let read = |path: &std::path::PathBuf| chunk::read(&fs::read(path).unwrap()).unwrap();
+        files.iter().map(read).collect()
+    };
+    let (old, new) = (chunks_of("6"), chunks_of("7"));
+    for (old, new) in old.iter().zip(&new) {
+        assert_eq!(old.len(), new.len());
+        let played = |index: usize| new.get(index).map_or(NO_MOVE, |next| next.played_idx);
+        for (index, (old, new)) in old.iter().zip(new).enumerate() {
+            let v7 = new.v7.clone().unwrap();
+            assert_eq!(v7.opp_played_idx, played(index + 1));
+            assert_eq!(v7.next_played_idx, played(index + 2));
+            let without = ChunkPosition {
+                v7: None,
+                ..new.clone()
+            };
+            assert_eq!(&without, old);
+            let mut bytes = Vec::new();
+            new.write(&mut bytes);
+            assert_eq!(bytes.len(), chunk::V7_BYTES);
+            assert_eq!(&chunk::read(&bytes).unwrap()[0], new);
+            // A chunk has one version.
+            old.write(&mut bytes);
+            assert!(chunk::read(&bytes).is_err());
+        }
+    }
+    let file = folder.path().join("7/lc0/game_000000000.gz");
+    let shown = scorn(&["chunk", "--print"], std::slice::from_ref(&file));
+    let line: Value = serde_json::from_str(text(&shown.stdout).lines().next().unwrap()).unwrap();
+    assert_eq!(line["next_moves"].as_array().unwrap().len(), 2);
+    // An impossible index is named.
+    let mut bad = new[0][0].clone();
+    bad.v7.as_mut().unwrap().opp_played_idx = 1858;
+    let mut bytes = Vec::new();
+    bad.write(&mut bytes);
+    let path = folder.path().join("bad.chunk");
+    fs::write(&path, &bytes).unwrap();
+    let output = scorn(&["chunk"], &[path]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("position 1: the next moves are [1858"));
+}
+
+fn a_damaged_chunk_is_named(folder: &Path, mut bad: ChunkPosition) {
     let mut bytes = Vec::new();
     bad.probabilities[0] = 0.5;
     bad.write(&mut bytes);
@@ -89,7 +151,7 @@ fn scorn(arguments: &[&str], files: &[std::path::PathBuf]) -> Output {
 }
 
 /// Compares every field with a reader that uses only the documented layout.
-fn compare_with_python(chunks: &[std::path::PathBuf], ours: &[V6]) {
+fn compare_with_python(chunks: &[std::path::PathBuf], ours: &[ChunkPosition]) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/read_chunk.py");
     let Ok(read) = Command::new("python3").arg(script).args(chunks).output() else {
         skipped("there is no python3");
@@ -177,7 +239,7 @@ fn records_hold_every_visit_and_only_the_chosen_side() {
 #[test]
 fn chunks_hold_only_the_chosen_sides_positions() {
     let folder = tempfile::tempdir().unwrap();
-    let chunks = |side: &str, colors: &str| -> Vec<Vec<V6>> {
+    let chunks = |side: &str, colors: &str| -> Vec<Vec<ChunkPosition>> {
         let out = folder.path().join(format!("{side} {colors}"));
         let games = "--games 2 --nodes 12 --longest 21 --seed 3 --b CPuct=3 --odds knight --chunks";
         let mut arguments: Vec<&str> = games.split(' ').collect();
@@ -195,8 +257,9 @@ fn chunks_hold_only_the_chosen_sides_positions() {
                 let black = u8::from(first_is_white != is_first);
                 // 21 plies, of which White has the first and the last.
                 assert_eq!((all.len(), own.len()), (21, 11 - usize::from(black)));
-                let wanted: Vec<&V6> = all.iter().filter(|one| one.black == black).collect();
-                let is_same = |(own, wanted): (&V6, &&V6)| {
+                let wanted: Vec<&ChunkPosition> =
+                    all.iter().filter(|one| one.black == black).collect();
+                let is_same = |(own, wanted): (&ChunkPosition, &&ChunkPosition)| {
                     own.black == black
                         && own.planes == wanted.planes
                         && own.probabilities == wanted.probabilities
