@@ -1,10 +1,33 @@
-"""Which challenges from a position the bot accepts: replaces the file of this name beside lichess-bot.py.
+"""Which challenges from a position the bot accepts, and what it does when lichess refuses a move or a connection breaks
+off: replaces the file of this name beside lichess-bot.py.
 
 Refused are positions that are not legal or already over, that have more material than a game can have, or in which one
 side is so far ahead that there is nothing to play for. The limits are the constants below.
+
+A move that lichess refuses because of too many requests (429) is sent again, and the stream of a game that breaks off is
+opened again as long as the game goes on. lichess-bot (2026.8) does neither: after a refused move it waits for the
+opponent, and if it notices a break after lichess's events are back, nobody takes the game up again. It loses on time in
+both cases. Where it does take a game up that is still being played, as after a break of the events alone, two processes
+would play it: such a second start is left out.
 """
 
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import tempfile
+import time
+
 import chess
+import requests
+
+try:
+    from lib import lichess
+except ImportError:  # Read by another program than lichess-bot.
+    lichess = None
+
+logger = logging.getLogger(__name__)
 
 MAX_BEHIND = 24
 """Pawns (queen 9, rook 5, bishop and knight 3) by which the bot may be behind: a queen, two rooks and a bishop are 22."""
@@ -16,6 +39,15 @@ MAX_PROMOTED = 0
 """Pieces beyond those of the normal start that a side may have."""
 WORTH = {chess.PAWN: 1, chess.KNIGHT: 3, chess.BISHOP: 3, chess.ROOK: 5, chess.QUEEN: 9}
 AT_START = {chess.KNIGHT: 2, chess.BISHOP: 2, chess.ROOK: 2, chess.QUEEN: 1}
+
+REFUSED_WAIT = 60.0
+"""Seconds before a refused move is sent again: as long as lichess asks for, if the clock allows it."""
+REFUSED_CLOCK = 0.2
+"""The part of the bot's clock that waiting may take."""
+REFUSED_MIN = 0.5
+"""Seconds, the minimum for any clock."""
+RECONNECT_WAIT = 0.5
+"""Seconds before the stream of a game is opened again."""
 
 
 def material(board, side):
@@ -52,6 +84,143 @@ def is_supported_extra(challenge):
     return refusal(challenge.initial_fen, challenge.color == "black") is None
 
 
-def game_specific_options(game):  # noqa: ARG001
+current_game = None
+"""The game of this process: lichess-bot plays each game in one of its own."""
+
+
+def game_specific_options(game):
     """No options: the engine's profiles set them."""
+    global current_game  # noqa: PLW0603
+    current_game = game
     return {}
+
+
+def wait_after_refusal(game_id, asked_at):
+    """Seconds before a refused move is sent again; None if the clock, which runs since the first attempt, is over."""
+    if current_game is None or current_game.id != game_id:
+        return None
+    clock = current_game.state.get("wtime" if current_game.is_white else "btime", 0) / 1000
+    left = clock - (time.monotonic() - asked_at)
+    return min(max(REFUSED_CLOCK * left, REFUSED_MIN), REFUSED_WAIT) if left > 0 else None
+
+
+def is_refusal(error):
+    """Whether lichess, or lichess-bot because of an earlier answer of lichess, refuses requests for the moment."""
+    response = getattr(error, "response", None)
+    return isinstance(error, lichess.RateLimitedError) or getattr(response, "status_code", None) == 429
+
+
+def repeating(make_move):
+    """`make_move` of lichess-bot, which sends a move again while lichess refuses it."""
+
+    def repeat(self, game_id, move):
+        asked_at = time.monotonic()
+        while True:
+            try:
+                return make_move(self, game_id, move)
+            except Exception as error:
+                wait = wait_after_refusal(game_id, asked_at) if is_refusal(error) else None
+                if wait is None:
+                    raise
+                logger.warning("lichess refuses the move of %s for the moment: it is sent again in %.1f s", game_id, wait)
+                time.sleep(wait)
+                # Otherwise lichess-bot would not even try before a minute is over.
+                self.rate_limit_timers.pop(lichess.ENDPOINTS["move"], None)
+
+    return repeat
+
+
+def lock_of(game_id):
+    """A file that the process which plays a game keeps locked."""
+    name = "".join(letter for letter in game_id if letter.isalnum())
+    return open(os.path.join(tempfile.gettempdir(), f"scorn-bot-{os.getuid()}-{name}.lock"), "w", encoding="utf-8")
+
+
+def is_played(game_id):
+    """Whether a process plays the game."""
+    with lock_of(game_id) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+class GameStream:
+    """The lines of a game, from as many connections as it takes. Only one process may have it."""
+
+    def __init__(self, game_id, connect):
+        self.lock = lock_of(game_id)
+        fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.connect = connect
+        self.response = connect()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.response.close()
+        with contextlib.suppress(OSError):
+            os.remove(self.lock.name)
+        self.lock.close()
+
+    def iter_lines(self):
+        """The lines until the game is over. Every connection begins with the whole game, of which later ones keep the
+        state."""
+        is_first, is_over = True, False
+        while True:
+            is_begun = False
+            try:
+                for line in self.response.iter_lines():
+                    event = json.loads(line) if line else {}
+                    state = event.get("state", event)
+                    if "status" in state:
+                        is_over = state["status"] not in ("created", "started")
+                    if line and not is_begun and not is_first:
+                        line = json.dumps(state).encode()
+                    is_begun = is_begun or bool(line)
+                    is_first = is_first and not line
+                    yield line
+            except requests.exceptions.RequestException as error:
+                logger.warning("the stream of a game has broken off: %s", error)
+            if is_over:
+                return
+            time.sleep(RECONNECT_WAIT)
+            self.response.close()
+            self.response = self.connect()
+
+
+def reconnecting(get_game_stream):
+    """`get_game_stream` of lichess-bot, whose stream lasts as long as the game."""
+    return lambda self, game_id: GameStream(game_id, lambda: get_game_stream(self, game_id))
+
+
+class EventStream:
+    """lichess's events, without the starts of games that are being played."""
+
+    def __init__(self, response):
+        self.response = response
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.response.close()
+
+    def iter_lines(self):
+        """The lines; an empty one, as lichess sends it every few seconds, replaces an event that is left out."""
+        for line in self.response.iter_lines():
+            event = json.loads(line) if line else {}
+            is_known = event.get("type") == "gameStart" and is_played(event["game"]["id"])
+            yield b"" if is_known else line
+
+
+def filtering(get_event_stream):
+    """`get_event_stream` of lichess-bot, without games that are being played."""
+    return lambda self: EventStream(get_event_stream(self))
+
+
+if lichess is not None:
+    lichess.Lichess.make_move = repeating(lichess.Lichess.make_move)
+    lichess.Lichess.get_game_stream = reconnecting(lichess.Lichess.get_game_stream)
+    lichess.Lichess.get_event_stream = filtering(lichess.Lichess.get_event_stream)

@@ -5,8 +5,10 @@ usage: watch.py [--engine=PROGRAM] [--ready=SECONDS] [--status=FOLDER] [FLAG...]
 
 lichess-bot runs this in place of the engine: the program beside this file, or the one given. Other flags and all lines
 are passed on unchanged. lichess-bot itself waits for a move for ever (its library limits the first one only). Here an
-engine that crashes is replaced at once, and one that does not answer within four fifths of its clock (10 s more than a
-movetime, 5 s after stop, 10 s for uci, 15 s for isready or as --ready says) is killed first. The new one gets the
+engine that crashes is replaced at once, and one that does not answer in time is killed first: within four fifths of its
+clock (10 s more than a movetime, 5 s after stop, 10 s for uci, 15 s for isready or as --ready says). During a search,
+pondering included, the engine is asked every two seconds whether it is alive (isready, which an engine must answer at
+once), and killed if it does not say so within a tenth of its clock, at least 3 and at most 10 s. The new engine gets the
 options, the position, and the search with the remaining time. After three failures in one search this gives up, and
 lichess-bot sees a dead engine.
 
@@ -15,6 +17,7 @@ those that have ended.
 """
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
@@ -36,6 +39,14 @@ UCI_PATIENCE = 10.0
 """Seconds for an answer to uci, for which nothing is loaded."""
 READY_PATIENCE = 15.0
 """Seconds for an answer to isready, while the network may be loaded."""
+PROBE_INTERVAL = 2.0
+"""Seconds between two probes of an engine that searches."""
+PROBE_CLOCK = 0.1
+"""Part of the clock within which a probe must be answered: a machine that is busy may let an engine wait."""
+PROBE_PATIENCE = (3.0, 10.0)
+"""The least and the most seconds for that."""
+MAX_LATE = 1.0
+"""Seconds by which this script may itself wake up too late before answers get as much more time."""
 FAILURES = 3
 """Engines that may fail in one search."""
 CLOCKS = ("wtime", "btime")
@@ -66,6 +77,13 @@ def patience(go, position):
     if any(clock in limit for clock in CLOCKS):
         limits.append(max(CLOCK_PATIENCE * limit.get(own_clock(position), 0) / 1000, MIN_PATIENCE))
     return min(limits, default=None)
+
+
+def probe_patience(go, position):
+    """Seconds within which an engine that searches must answer isready."""
+    least, most = PROBE_PATIENCE
+    clock = numbers(go).get(own_clock(position))
+    return most if clock is None else min(max(PROBE_CLOCK * clock / 1000, least), most)
 
 
 def later(go, position, seconds):
@@ -127,6 +145,16 @@ class Status:
             os.remove(os.path.join(self.folder, f"watch-{os.getpid()}.json"))
 
 
+@dataclasses.dataclass
+class Waiting:
+    """A command, uci or isready, whose answer is due at a time."""
+
+    word: str
+    due: float
+    is_probe: bool = False
+    """Whether lichess-bot did not send it and does not expect the answer."""
+
+
 class Watch:
     """The current engine, and the state that its successors need."""
 
@@ -138,9 +166,10 @@ class Watch:
         self.options, self.position, self.go = {}, "position startpos", None
         self.since, self.deadline = 0.0, None
         self.is_stopped = self.is_new_game = self.is_swallowing = False
-        # The commands uci and isready that wait for their answers, and when these are due.
+        # The commands that wait for their answers, in their order.
         self.pending = []
         self.own_uci_due = None
+        self.next_probe = None
         self.failures = 0
 
     def start(self):
@@ -164,11 +193,19 @@ class Watch:
 
     def due(self):
         """When the next answer is due; None if none is."""
-        dues = [self.deadline, self.own_uci_due, *[due for _, due in self.pending]]
+        dues = [self.deadline, self.own_uci_due, *[waiting.due for waiting in self.pending]]
         return min((due for due in dues if due is not None), default=None)
 
     def wait_for(self, word):
-        self.pending.append((word, time.monotonic() + self.patience[word]))
+        self.pending.append(Waiting(word, time.monotonic() + self.patience[word]))
+
+    def probe(self):
+        """Asks an engine that searches whether it is alive."""
+        self.next_probe = time.monotonic() + PROBE_INTERVAL
+        if not any(waiting.is_probe for waiting in self.pending):
+            due = time.monotonic() + probe_patience(self.go, self.position)
+            self.pending.append(Waiting("isready", due, is_probe=True))
+            self.tell("isready")
 
     def save_status(self):
         self.status.save("searching" if self.go else "waiting" if self.pending else "idle", self.due())
@@ -187,7 +224,7 @@ class Watch:
         print(f"info string watch: the engine {reason}: another one takes over", flush=True)
         self.start()
         # The answers to uci were sent before, unless the old engine failed to send them.
-        waiting, self.pending = [word for word, _ in self.pending], []
+        waiting, self.pending = [waiting.word for waiting in self.pending if not waiting.is_probe], []
         self.is_swallowing = "uci" not in waiting
         self.own_uci_due = time.monotonic() + UCI_PATIENCE if self.is_swallowing else None
         for line in ["uci", *self.options.values(), *["ucinewgame"] * self.is_new_game, self.position]:
@@ -198,6 +235,7 @@ class Watch:
                 self.tell(word)
         if not self.go:
             return
+        self.next_probe = time.monotonic() + PROBE_INTERVAL
         if self.is_stopped:
             self.tell("go nodes 1")
             self.expect(STOP_PATIENCE)
@@ -223,6 +261,7 @@ class Watch:
             self.wait_for(word)
         elif word == "go":
             self.go, self.since, self.is_stopped = line, time.monotonic(), False
+            self.next_probe = self.since + PROBE_INTERVAL
             self.expect(patience(line, self.position))
         elif word == "ponderhit" and self.go:
             self.go = " ".join(part for part in self.go.split() if part != "ponder")
@@ -244,15 +283,19 @@ class Watch:
             self.own_uci_due = self.own_uci_due if self.is_swallowing else None
             return
         answered = {"uciok": "uci", "readyok": "isready"}.get(word)
-        waiting = [command for command, _ in self.pending]
-        if answered in waiting:
-            del self.pending[waiting.index(answered)]
+        if waiting := next((waiting for waiting in self.pending if waiting.word == answered), None):
+            self.pending.remove(waiting)
+            if waiting.is_probe:
+                return
             if not self.go:
                 self.failures = 0
         if word == "bestmove":
             if self.go:
                 self.status.searched(time.monotonic() - self.since)
-            self.go, self.deadline, self.failures = None, None, 0
+            self.go, self.deadline, self.next_probe, self.failures = None, None, None, 0
+            # An engine that does not search may be loading a network.
+            for waiting in self.pending:
+                waiting.due = max(waiting.due, time.monotonic() + self.patience[waiting.word])
         print(line, flush=True)
         if answered or word == "bestmove":
             self.save_status()
@@ -268,12 +311,21 @@ class Watch:
 
         threading.Thread(target=read, daemon=True).start()
         while True:
-            due = self.due()
-            left = None if due is None else max(due - time.monotonic(), 0)
+            due, now = self.due(), time.monotonic()
+            times = [max(at - now, 0) for at in (due, self.next_probe) if at is not None]
+            left = min(times, default=None)
             try:
                 who, line = self.lines.get(timeout=left)
             except queue.Empty:
-                self.replace("does not answer")
+                late = time.monotonic() - now - left
+                if late > MAX_LATE:
+                    # The whole machine stood still, which is not the engine's fault.
+                    for waiting in self.pending:
+                        waiting.due += late
+                elif due is not None and due <= time.monotonic():
+                    self.replace("does not answer")
+                else:
+                    self.probe()
                 continue
             if who is None and not self.hear(line):
                 break

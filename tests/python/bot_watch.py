@@ -119,6 +119,12 @@ def searches(scorn):
         took_over(session, old, "does not answer")
         check(3.2 <= time.monotonic() - begun < 20.0, f"after {time.monotonic() - begun} s")
 
+        # It hangs with much time left: that is noticed long before the clock says so.
+        old, begun = session.hurt(signal.SIGSTOP), time.monotonic()
+        check(session.ask(PLACE, "go wtime 600000 btime 600000") == FORCED, "another position")
+        took_over(session, old, "does not answer")
+        check(time.monotonic() - begun < 100.0, f"after {time.monotonic() - begun} s")
+
         # It crashes while it searches, while it ponders, and while it is idle.
         session.send(LATER, "go movetime 1500")
         time.sleep(0.3)
@@ -137,16 +143,28 @@ def searches(scorn):
         check(session.ask(PLACE, "go nodes 5") == FORCED, "another position")
         took_over(session, old, "has died")
 
-        # It hangs while it ponders: that is noticed when it should stop.
+        # It hangs while it ponders: that is noticed when it should stop, or before.
         session.send(PLACE, "go ponder wtime 60000 btime 60000")
         time.sleep(0.3)
         old = session.hurt(signal.SIGSTOP)
         check(session.ask("stop") == FORCED, "another position")
         took_over(session, old, "does not answer")
+        session.send(PLACE, "go ponder wtime 30000 btime 30000")
+        time.sleep(0.3)
+        old = session.hurt(signal.SIGSTOP)
+        while "watch: the engine does not answer" not in session.until("info"):
+            pass
+        check(session.ask("ponderhit") == FORCED, "another position")
+
+        # It is alive all the time, and lichess-bot sees no answer to a question that it has not asked.
+        session.send(LATER, "go movetime 5000")
+        session.until("bestmove")
+        check("readyok" not in session.heard, f"{session.heard}")
+        check(not any("watch:" in line for line in session.heard), f"{session.heard}")
 
         # Every new one received the last value of each option.
         reported = [line for line in log.read_text().splitlines() if "setoption name CPuct" in line]
-        check(sum("value 3" in line for line in reported) == 6, f"{reported}")
+        check(sum("value 3" in line for line in reported) == 8, f"{reported}")
         check(sum("value 2" in line for line in reported) == 1, f"{reported}")
         session.end()
 

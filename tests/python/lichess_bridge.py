@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plays games through the real lichess-bot against a local server that implements lichess's bot API.
 
-usage: lichess_bridge.py SCORN [--games 20] [--soak N] [--at-once 22]
+usage: lichess_bridge.py SCORN [--games 20] [--soak N] [--at-once 22] [--totals FILE]
 
 The bridge is peers/lichess-bot.tar.zst in the folder that SCORN_SHARED names; without it, this says SKIPPED. The Python that
 runs this must have the bridge's libraries (chess, PyYAML, requests, backoff, rich). The configuration is
@@ -14,6 +14,7 @@ break off, an engine that hangs or is killed, also together with its watch. Anyt
 
 With --soak the bridge instead plays N short games, many at once, while connections break off, opponents abort, lichess
 refuses requests for a while (429), and engines are killed or stopped at random. No game may get stuck or be lost on time.
+--totals adds the results to those in FILE (JSON), so that a large number of games can be played in several runs.
 """
 
 import argparse
@@ -67,9 +68,23 @@ class Game:
         self.lock = threading.RLock()
         self.over = threading.Event()
         self.times_streamed = 0
+        # What has happened, with the times, for the report on a game that is lost.
+        self.events = []
 
     def bot_to_move(self):
         return self.board.turn == self.bot_is_white
+
+    def note(self, what):
+        self.events.append(f"{time.monotonic() - self.server.begun:.1f} {what}")
+
+    def check_flag(self):
+        """Ends the game if the time of the side to move is over."""
+        with self.lock:
+            side = self.board.turn
+            passed = (time.monotonic() - self.since) * 1000
+            if self.status == "started" and len(self.board.move_stack) >= 2 and passed > self.clock[side]:
+                self.clock[side] -= passed
+                self.end("outoftime", "black" if side else "white")
 
     def state(self):
         state = {
@@ -135,6 +150,7 @@ class Game:
                     return "out of time"
                 self.clock[side] += self.increment * 1000
             self.board.push(move)
+            self.note(f"{'bot' if is_bot else 'opponent'} {text}")
             self.since = time.monotonic()
             self.bot_moves += is_bot
             if self.board.is_checkmate():
@@ -192,6 +208,7 @@ class Server:
         self.busy_until = 0.0
         self.number = 0
         self.hurt = {}
+        self.begun = time.monotonic()
         handler = type("Handler", (Handler,), {"lichess": self})
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.http.daemon_threads = True
@@ -249,11 +266,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self, value, status=200):
         body = value.encode() if isinstance(value, str) else json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        try:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        except OSError:
+            pass  # The bridge waits two seconds for an answer, and then asks again.
 
     def stream(self, lines):
         """Sends lines as they come, until None; an empty line a second keeps the connection."""
@@ -306,6 +326,7 @@ class Handler(BaseHTTPRequestHandler):
             lines = queue.Queue()
             with game.lock:
                 game.times_streamed += 1
+                game.note("stream")
                 lines.put(game.full())
                 if game.status != "started":
                     lines.put(None)
@@ -343,6 +364,7 @@ class Handler(BaseHTTPRequestHandler):
             lichess.errors.append(f"POST {path}")
             return self.answer({"error": "not found"}, 404)
         if words[4] == "move" and self.is_refused():
+            game.note("refused")
             return self.answer({"error": "too many requests"}, 429)
         if words[4] == "move":
             problem = game.play(words[5], True)
@@ -371,7 +393,8 @@ class Bridge:
         (folder / "lichess-bot/extra_game_handlers.py").write_text(
             (ROOT / "docs/lichess-bot/extra_game_handlers.py").read_text())
         self.engine_log = folder / "engine.log"
-        config["engine"]["uci_options"] |= {"NodeLimit": nodes, "Threads": 1, "RamLimitMb": 64, "LogFile": str(self.engine_log)}
+        config["engine"]["uci_options"] |= {"NodeLimit": nodes, "Threads": 1, "RamLimitMb": 64, "LogFile": str(self.engine_log),
+                                            "LostGamesFile": str(folder / "lost.epd")}
         config["challenge"] |= {"concurrency": at_once, "max_simultaneous_games_per_user": 99, "min_base": 10}
         path = folder / "config.yml"
         path.write_text(yaml.safe_dump(config))
@@ -421,7 +444,10 @@ class Bridge:
         except ProcessLookupError:
             pass
         for process in self.engines():
-            os.kill(process, signal.SIGKILL)
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         self.process.wait()
         self.log.close()
 
@@ -504,7 +530,17 @@ def trouble(server, bridge):
     wait_for(bridge, "a game after all that", game.over.is_set)
 
 
-def soak(server, bridge, count, at_once):
+def add_totals(path, results):
+    """Adds numbers to those of earlier runs."""
+    totals = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    for name, number in results.items():
+        totals[name] = totals.get(name, 0) + number
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(totals, indent=1), encoding="utf-8")
+    os.replace(part, path)
+
+
+def soak(server, bridge, count, at_once, totals):
     """Many short games at once, and trouble all the time."""
     chance = random.Random(1)
     started, last = [], time.monotonic()
@@ -537,7 +573,8 @@ def soak(server, bridge, count, at_once):
                 server.drop_streams()
                 trouble[what] += 1
         for game in running:
-            check(time.monotonic() - game.since < PATIENCE, f"{game.id} is stuck")
+            game.check_flag()
+            check(time.monotonic() - game.since < PATIENCE, f"{game.id} is stuck: {game.events}")
         time.sleep(0.02)
     ends = {}
     for game in started:
@@ -545,6 +582,10 @@ def soak(server, bridge, count, at_once):
         lost = game.status not in ("aborted", "draw") and game.winner != bot
         end = f"lost by {game.status}" if lost else game.status
         ends[end] = ends.get(end, 0) + 1
+        if lost:
+            print(f"{game.id} {end}, the bot is {bot}: {'; '.join(game.events)}", file=sys.stderr)
+    if totals:
+        add_totals(totals, {"games": count, "refused": server.refused} | ends | trouble)
     print(f"{count} games, {at_once} at once: {ends}; trouble: {trouble}, {server.refused} requests refused", flush=True)
     check(not any(end in ("lost by outoftime", "lost by resign", "lost by timeout") for end in ends), f"{ends}")
 
@@ -576,6 +617,7 @@ def main():
     parser.add_argument("--games", type=int, default=20)
     parser.add_argument("--soak", type=int, default=0)
     parser.add_argument("--at-once", type=int, default=22)
+    parser.add_argument("--totals", type=Path)
     args = parser.parse_args()
     archive = Path(os.environ.get("SCORN_SHARED", ROOT / "../shared")) / "peers/lichess-bot.tar.zst"
     if not archive.exists():
@@ -598,7 +640,7 @@ def main():
         try:
             wait_for(bridge, "lichess-bot", lambda: server.events)
             if args.soak:
-                soak(server, bridge, args.soak, args.at_once)
+                soak(server, bridge, args.soak, args.at_once, args.totals)
                 check_health(bridge, args.soak)
             else:
                 play_games(server, bridge, args.games)
