@@ -8,7 +8,7 @@
 use rand::rngs::Xoshiro256PlusPlus;
 use shakmaty::Position;
 
-use super::{certainty::Certainty, job::Job, root::RootMove};
+use super::{certainty::Certainty, job::Job, root_moves::RootMove};
 use crate::{chess::PackedMove, random::weighted_index};
 
 /// The reserve of a move with one visit, in Q.

@@ -11,6 +11,7 @@ use super::{
     look_ahead,
     params::SearchParams,
     report::{MoveStat, PvLine, Score},
+    root_moves::RootMove,
     state::SearchState,
     tree::{
         Tree,
@@ -23,29 +24,6 @@ use crate::{
     options::SearchOptions,
     random::weighted_index,
 };
-
-/// A root move with its child's statistics ([`Node::EMPTY`] if it was never visited).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RootMove {
-    pub edge: u8,
-    pub m: PackedMove,
-    pub p: f32,
-    pub child: Node,
-}
-
-impl RootMove {
-    /// The root move of an edge, with this prior.
-    fn of(tree: &Tree, edge: u8, p: f32) -> RootMove {
-        let root = tree.node(tree.root);
-        let slot = tree.slot_of_edge(root, edge);
-        RootMove {
-            edge,
-            m: tree.edges(root).at(edge).m(),
-            p,
-            child: slot.map_or(Node::EMPTY, |slot| tree.children(root)[usize::from(slot)]),
-        }
-    }
-}
 
 /// The allowed root moves, best first.
 pub(super) fn ranked(state: &SearchState, params: &SearchParams) -> Vec<RootMove> {

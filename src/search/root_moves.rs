@@ -4,7 +4,7 @@
 use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, Gamma};
 
-use super::tree::Tree;
+use super::tree::{Tree, node::Node};
 use crate::{chess::PackedMove, options::SearchOptions};
 
 /// The root moves that one search may play, with optional noise in their priors.
@@ -72,6 +72,29 @@ fn dirichlet(len: usize, alpha: f32, rng: &mut Xoshiro256PlusPlus) -> Vec<f32> {
         draws.iter().map(|draw| draw / sum).collect()
     } else {
         uniform
+    }
+}
+
+/// A root move with its child's statistics ([`Node::EMPTY`] if it was never visited).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RootMove {
+    pub edge: u8,
+    pub m: PackedMove,
+    pub p: f32,
+    pub child: Node,
+}
+
+impl RootMove {
+    /// The root move of an edge, with this prior.
+    pub fn of(tree: &Tree, edge: u8, p: f32) -> RootMove {
+        let root = tree.node(tree.root);
+        let slot = tree.slot_of_edge(root, edge);
+        RootMove {
+            edge,
+            m: tree.edges(root).at(edge).m(),
+            p,
+            child: slot.map_or(Node::EMPTY, |slot| tree.children(root)[usize::from(slot)]),
+        }
     }
 }
 

@@ -219,7 +219,7 @@ impl Visits {
             self.steps.extend_from_within(visit.steps.clone());
             self.steps.push(PathStep {
                 slot: place as u8,
-                drawn: false,
+                chosen: ChosenBy::Search,
                 m: moves[place].m(),
             });
             visit.steps = start..self.steps.len();
