@@ -22,6 +22,7 @@ mod error;
 mod expand;
 #[cfg(test)]
 mod faults;
+mod first_visits;
 mod job;
 mod leaf_values;
 pub mod limits;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::{
+    first_visits::FirstVisits,
     leaf_values::LeafValues,
-    puct::FirstVisits,
     search_contempt::ChosenBy,
     tree::{
         Full,
