@@ -7,7 +7,7 @@ use shakmaty::Position;
 use super::Go;
 use crate::{
     chess::{History, opponent},
-    odds::{OddsFacts, ProfileError, Profiles, ResolvedProfiles, Signature},
+    odds::{NetworkChoice, OddsFacts, ProfileError, Profiles, ResolvedProfiles, Signature},
     options::{
         Options,
         layers::{Layer, Layers},
@@ -75,6 +75,10 @@ impl Autopilot {
                 opponent: opponent::kind(&as_set.opponent),
                 advantage: as_set.rating_advantage,
                 clock: self.clock,
+                network: match layers.setter_of("WeightsFile") {
+                    Some(_) => NetworkChoice::Own,
+                    None => NetworkChoice::Default,
+                },
             }),
             _ => ResolvedProfiles::default(),
         };

@@ -8,6 +8,9 @@ mod profiles;
 mod signature;
 
 pub use self::{
-    profiles::{BUILT_IN, OFF, OddsFacts, ProfileError, Profiles, ResolvedProfiles, name_of_maia},
+    profiles::{
+        BUILT_IN, NetworkChoice, OFF, OddsFacts, ProfileError, Profiles, ResolvedProfiles,
+        name_of_maia,
+    },
     signature::{Signature, SignatureError},
 };

@@ -46,6 +46,18 @@ pub struct OddsFacts {
     pub advantage: f32,
     /// The engine's time for the game: its first clock and 40 increments.
     pub clock: Option<Duration>,
+    /// Who has chosen the network.
+    pub network: NetworkChoice,
+}
+
+/// Who has chosen the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NetworkChoice {
+    /// Nobody: it is the default one.
+    #[default]
+    Default,
+    /// The user or the configuration file, by `WeightsFile`.
+    Own,
 }
 
 /// A file of profiles cannot be used.
@@ -92,6 +104,7 @@ struct Profile {
     opponent: Option<OpponentKind>,
     advantage: Option<NumberRange>,
     clock: Option<NumberRange>,
+    network: Option<NetworkChoice>,
     settings: Vec<ProfileSetting>,
 }
 
@@ -149,6 +162,7 @@ impl Profile {
             && (self.opponent.is_none() || self.opponent == facts.opponent)
             && holds(self.advantage, Some(f64::from(facts.advantage)))
             && holds(self.clock, facts.clock.map(|clock| clock.as_secs_f64()))
+            && self.network.is_none_or(|network| network == facts.network)
     }
 }
 
@@ -282,9 +296,11 @@ fn read_profile(table: &DeTable<'_>) -> Result<Profile, Mistake> {
             "opponent" => profile.opponent = Some(opponent(value)?),
             "advantage" => profile.advantage = Some(span(value)?),
             "clock" => profile.clock = Some(span(value)?),
+            "network" => profile.network = Some(network(value)?),
             "set" => profile.settings = settings(value)?,
             other => {
-                let known = "name, odds, deficit, colour, rating, opponent, advantage, clock, set";
+                let known =
+                    "name, odds, deficit, colour, rating, opponent, advantage, clock, network, set";
                 let message = format!("unknown key '{other}' in a profile; known are {known}");
                 return mistake(key.span().start, message);
             }
@@ -345,6 +361,17 @@ fn opponent(value: &Value<'_>) -> Result<OpponentKind, Mistake> {
         None => mistake(
             value.span().start,
             format!("'{word}' is neither human nor computer"),
+        ),
+    }
+}
+
+fn network(value: &Value<'_>) -> Result<NetworkChoice, Mistake> {
+    match text(value)? {
+        "default" => Ok(NetworkChoice::Default),
+        "own" => Ok(NetworkChoice::Own),
+        other => mistake(
+            value.span().start,
+            format!("'{other}' is neither default nor own (WeightsFile was set)"),
         ),
     }
 }

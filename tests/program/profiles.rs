@@ -10,7 +10,7 @@ use scorn::{
         opponent::OpponentKind,
         setup::{START_FEN, position_from_fen},
     },
-    odds::{BUILT_IN, OddsFacts, Profiles, Signature},
+    odds::{BUILT_IN, NetworkChoice, OddsFacts, Profiles, Signature},
     options::Options,
 };
 use serde_json::Value;
@@ -26,6 +26,7 @@ fn facts(fen: &str, side: Color, rating: Option<u32>) -> OddsFacts {
         opponent: rating.map(|_| OpponentKind::Human),
         advantage: 0.0,
         clock: None,
+        network: NetworkChoice::Default,
     }
 }
 
@@ -226,6 +227,10 @@ fn errors_are_reported_with_line_and_column() {
         (
             "[[profile]]\nelo = \"1..\"",
             "line 2, column 1: unknown key 'elo'",
+        ),
+        (
+            "[[profile]]\nnetwork = \"lc0\"",
+            "line 2, column 11: 'lc0' is neither default nor own",
         ),
         (
             "[[profiles]]\n",
@@ -454,6 +459,27 @@ fn user_settings_stay() {
     session.end();
     let mut session = Session::with(&["-b", "hash", "--profiles", "off"]);
     assert!(profile_lines(&session.send_and_sync(&format!("position fen {QUEEN}"))).is_empty());
+    session.end();
+}
+
+#[test]
+fn a_network_of_the_user_gets_its_own_limit() {
+    let mut session = Session::with(&["-b", "hash", "--weights", "<built in>"]);
+    let queen = format!("position fen {QUEEN}");
+    // Nothing is known of the opponent: the limit for the network for odds would cost much with another one.
+    assert_eq!(
+        profile_lines(&session.send_and_sync(&queen)),
+        ["odds given: OpeningVariety 2.75, ScLimit 200"]
+    );
+    session.send("ucinewgame");
+    session.send_and_sync("setoption name UCI_Opponent value none 1500 human Somebody");
+    assert_eq!(
+        profile_lines(&session.send_and_sync(&queen)),
+        [
+            "odds given + known opponent: OpeningVariety 2.75, OpponentWeights <built in human 1500>, ScLimit 28; \
+             unchanged: WeightsFile (set by user)"
+        ]
+    );
     session.end();
 }
 
