@@ -3,7 +3,7 @@
 //! One iteration of a worker: `select` leaves (by `puct`) under the tree's lock, `expand` them without it, evaluate
 //! them together, and `backup` their values. [`search_contempt`] is the opponent model, `bounds` and `look_ahead`
 //! prove results, `refine` replaces priors by those of a stronger network, [`tree`] holds the data, `root` and
-//! `choice` choose the move, [`alternatives`] those that are nearly as good, `objective` computes values against best
+//! `choice` choose the move, `alternatives` those that are nearly as good, `objective` computes values against best
 //! replies, [`wdl_contempt`] rescales values for unequal players, [`limits`], `stopper` and `open_choice` decide when
 //! to stop, and [`time`] turns a clock into limits.
 //!
