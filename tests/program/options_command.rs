@@ -90,14 +90,11 @@ fn the_table_has_all_options_or_those_that_are_changed() {
         [
             vec!["OPTION", "VALUE", "SOURCE", "DEFAULT"],
             vec!["WeightsFile", "/no/such.onnx", "user", "<built", "in>"],
-            vec!["ScLimit", "28", "profile", "1000000000"],
-            vec!["OpeningVariety", "8", "profile", "0"],
+            vec!["ScLimit", "200", "profile", "1000000000"],
+            vec!["OpeningVariety", "2.75", "profile", "0"],
         ]
     );
-    assert!(
-        messages.contains("profile odds given + large odds given: OpeningVariety 8, ScLimit 28")
-    );
-    assert!(messages.contains("unchanged: WeightsFile (set by user)"));
+    assert!(messages.contains("profile odds given: OpeningVariety 2.75, ScLimit 200"));
     // A clock that a profile depends on.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("profiles.toml");
