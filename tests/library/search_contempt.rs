@@ -202,8 +202,10 @@ fn changing_side_limit_or_temperature_drops_the_tree_and_stepping_two_plies_keep
     assert_eq!(nodes(&setup), 2);
 }
 
-/// Chi-square of the visits (and deferred draws) of each child of frozen nodes since they froze, against its share.
+/// Chi-square of the visits (and deferred draws) of each child of frozen nodes since they froze, against the share
+/// that its frozen count gives it at `ScTemperature`: count^(1/T), computed here from the counts.
 fn chi_square(setup: &Setup, minimum: u32) -> (f64, f64) {
+    let exponent = 1.0 / f64::from(setup.options.sc_temperature);
     let tree = setup.tree.lock();
     let (mut sum, mut freedom) = (0.0, 0.0);
     tree.for_each(|node, _| {
@@ -220,7 +222,11 @@ fn chi_square(setup: &Setup, minimum: u32) -> (f64, f64) {
         if all < f64::from(minimum) {
             return;
         }
-        for (p, drawn) in record.probabilities().zip(drawn) {
+        let counts = record.shares.iter().map(|share| f64::from(share.count));
+        let weights: Vec<f64> = counts.map(|count| count.powf(exponent)).collect();
+        let sum_of_weights: f64 = weights.iter().sum();
+        for (weight, drawn) in weights.iter().zip(drawn) {
+            let p = weight / sum_of_weights;
             if p * all >= 5.0 {
                 sum += (drawn - p * all).powi(2) / (p * all);
                 freedom += 1.0;

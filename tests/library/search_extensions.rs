@@ -221,35 +221,69 @@ fn auto_extend_goes_with_batches_search_contempt_and_reuse() {
 
 #[test]
 fn a_moving_average_is_the_recursion_of_its_formula() {
-    // Only one reply at every node: the root's value is the moving average of what its visits returned, in their
-    // order.
+    // The line from the root: the values that the first three visits returned, each for its own side to move, and the
+    // root's Q after three visits. At the third visit the weight of the old Q is beta * 2^gamma.
     let game = position("startpos");
-    let mean = Setup::new(options(&[]));
-    let average = Setup::new(options(&[("BackpropagateBeta", "0.49")]));
-    mean.search(&game, 2);
-    average.search(&game, 2);
-    let of = |setup: &Setup| {
-        let tree = setup.tree.lock();
-        let root = *tree.node(tree.root());
-        let child = tree.children(&root)[0];
-        (root.wl, f64::from(root.v), child.wl)
-    };
-    let (plain, own, child) = of(&mean);
-    assert!((plain - (own - child) / 2.0).abs() < 1e-9);
-    let (averaged, own, child) = of(&average);
-    // Q + (V - Q) / (0.49 * 1 + 1)
-    assert!((averaged - (own + (-child - own) / 1.49)).abs() < 1e-6);
-    // Gamma alone gives the same as the mean at the second visit, and a smaller weight at later ones.
-    let power = Setup::new(options(&[("BackpropagateGamma", "0.75")]));
-    power.search(&game, 2);
-    assert!((of(&power).0 - plain).abs() < 1e-9);
-    power.search(&game, 3);
-    mean.search(&game, 3);
-    assert!((of(&power).0 - of(&mean).0).abs() > 1e-9);
-    for setup in [mean, average, power] {
+    let q_after = |settings: &[(&str, &str)], nodes: u64| {
+        let setup = Setup::new(options(settings));
+        setup.search(&game, nodes);
+        let q = {
+            let tree = setup.tree.lock();
+            tree.node(tree.root()).wl
+        };
         setup.search(&game, 2000);
         setup.tree.lock().assert_consistent();
+        q
+    };
+    let returned = {
+        let setup = Setup::new(options(&[]));
+        setup.search(&game, 3);
+        let tree = setup.tree.lock();
+        let root = *tree.node(tree.root());
+        let children = tree.children(&root);
+        match children {
+            [child] => {
+                let reply = tree.children(child)[0];
+                [f64::from(root.v), -f64::from(child.v), f64::from(reply.v)]
+            }
+            _ => {
+                let second = |index: usize| -f64::from(children[index].v);
+                [f64::from(root.v), second(0), second(1)]
+            }
+        }
+    };
+    let recursion = |beta: f64, gamma: f64, visits: usize| {
+        let [first, rest @ ..] = returned;
+        let rest = rest.iter().take(visits - 1).zip(1..);
+        rest.fold(first, |q, (v, before)| {
+            q + (v - q) / (beta * f64::from(before).powf(gamma) + 1.0)
+        })
+    };
+    for (beta, gamma) in [
+        (1.0, 1.0),
+        (0.49, 1.0),
+        (1.0, 0.75),
+        (0.49, 0.5),
+        (2.0, 3.0),
+    ] {
+        let settings = [beta, gamma].map(|x: f64| x.to_string());
+        let settings = [
+            ("BackpropagateBeta", &*settings[0]),
+            ("BackpropagateGamma", &*settings[1]),
+        ];
+        for visits in [2, 3] {
+            let (q, expected) = (
+                q_after(&settings, visits),
+                recursion(beta, gamma, visits as usize),
+            );
+            assert!(
+                (q - expected).abs() < 1e-6,
+                "beta {beta}, gamma {gamma}, {visits} visits: {q}, expected {expected}"
+            );
+        }
     }
+    // A wrong exponent would be seen: the third visits differ by far more than the tolerance.
+    assert!((recursion(1.0, 0.75, 3) - recursion(1.0, 1.0 / 0.75, 3)).abs() > 1e-3);
 }
 
 #[test]
