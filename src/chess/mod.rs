@@ -7,6 +7,7 @@ pub mod history;
 pub mod moves;
 pub mod opponent;
 pub mod perft;
+pub mod see;
 pub mod setup;
 pub mod wdl;
 

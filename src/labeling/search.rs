@@ -5,7 +5,7 @@ use anyhow::Result;
 use rand::{SeedableRng, rngs::SmallRng};
 use shakmaty::{Chess, Position};
 
-use super::visit::{Root, Searcher};
+use super::{searcher::Searcher, visit::Root};
 use crate::{
     chess::PackedMove,
     dataset::{
@@ -36,7 +36,7 @@ impl Searcher {
         samples: &mut Samples,
     ) -> Result<()> {
         let root = Root::draw(games, &mut SmallRng::seed_from_u64(seed))?;
-        for line in self.search(&root)?.searched_lines(found.min_visits) {
+        for line in self.search(&root.start)?.0.searched_lines(found.min_visits) {
             let game = root.after(&line.line);
             let replies = found.replies(game.position(), &line.replies);
             samples.ensure_room_for(replies.len() * ENTRY, "--count")?;

@@ -1,48 +1,21 @@
 //! Self-search positions: positions from Scorn's own search trees, which the network has to evaluate in play, including
 //! blunders to refute and its own misjudgements. Labelled by an engine or by a deeper search, they are training data.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use rand::{SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 use shakmaty::{Color, Position};
 
-use crate::dataset::record::{Record, Source};
+use super::searcher::Searcher;
 use crate::{
     chess::{History, PackedMove},
+    dataset::record::{Record, Source},
     hashing::fnv1a,
-    options::Options,
-    player::{Load, Player},
-    search::{Limits, Silent, StopSignal, SystemClock, Tree},
 };
 
 /// Searches in a row with too few positions that are an error.
 const MOST_POOR_SEARCHES: u32 = 1000;
 
-/// The networks, tables and options of all searches.
-pub struct Searcher {
-    player: Player,
-    nodes: u64,
-}
-
 impl Searcher {
-    /// Loads the networks. Searches use one thread each, so that they are reproducible.
-    ///
-    /// # Errors
-    /// When a network cannot be loaded, or the options set more than one thread.
-    pub fn new(nodes: u64, options: &Options, load: &Load) -> Result<Searcher> {
-        ensure!(
-            options.threads <= 1,
-            "--threads {} is not possible: searches use one thread, so that they are reproducible; start one process per \
-             core, each with another --sample-seed",
-            options.threads
-        );
-        let options = Options {
-            threads: 1,
-            ..options.clone()
-        };
-        let player = Player::load(options, load)?;
-        Ok(Searcher { player, nodes })
-    }
-
     /// Takes this many positions from the tree of one search, which starts at a random position of the games.
     ///
     /// # Errors
@@ -51,7 +24,7 @@ impl Searcher {
         let mut rng = SmallRng::seed_from_u64(seed);
         for _ in 0..MOST_POOR_SEARCHES {
             let root = Root::draw(games, &mut rng)?;
-            let lines = self.search(&root)?.open_lines();
+            let lines = self.search(&root.start)?.0.open_lines();
             if lines.len() >= count {
                 let drawn = lines.sample(&mut rng, count);
                 return Ok(drawn.map(|line| root.record(&root.after(line))).collect());
@@ -62,29 +35,12 @@ impl Searcher {
              lower --per-search or raise --nodes"
         )
     }
-
-    /// Searches from this position and returns the tree.
-    ///
-    /// # Errors
-    /// When the search fails.
-    pub(super) fn search(&self, root: &Root<'_>) -> Result<Tree> {
-        let limits = Limits {
-            nodes: Some(self.nodes),
-            ..Limits::default()
-        };
-        let job = self.player.job(root.start.clone(), limits);
-        let mut tree = Tree::default();
-        let (stop, clock) = (StopSignal::default(), SystemClock::default());
-        self.player
-            .search(&mut tree, &job, &stop, &clock, &mut Silent)?;
-        Ok(tree)
-    }
 }
 
 /// A position of the games from which a search starts.
 pub(super) struct Root<'a> {
     base: &'a Record,
-    start: History,
+    pub(super) start: History,
 }
 
 impl Root<'_> {

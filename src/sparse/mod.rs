@@ -14,6 +14,5 @@ pub mod history;
 pub mod infer;
 pub mod moves;
 pub mod network;
-pub mod see;
 pub mod simd;
 pub mod tactics;

@@ -13,7 +13,7 @@ use shakmaty::{Bitboard, Chess, Move, Position, Role, Square};
 use super::attacks::Attacks;
 use super::features::{InputSet, SquareView};
 use super::history::Past;
-use super::see;
+use crate::chess::see;
 
 /// Exchanges that end below this many centipawns belong to the second half of the rows (Monty's threshold).
 pub const EXCHANGE: i32 = -108;

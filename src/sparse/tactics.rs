@@ -7,7 +7,7 @@ use shakmaty::{Bitboard, Board, Chess, Color, Position, Rank, Role, Square, atta
 use super::attacks::{
     Attacks, MOVERS, SideAttacks, fill_forward, forward, pawn_attacks, twice_by_pawns,
 };
-use super::see;
+use crate::chess::see;
 
 /// What one side has to fear and to hope for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use shakmaty::{Chess, Color, EnPassantMode, KnownOutcome, Position, zobrist::Zob
 use super::{
     Z95, median,
     policy::{Policies, PolicySummary},
+    tactics::{Tactics, TacticsSummary},
 };
 use crate::chess::PackedMove;
 
@@ -34,6 +35,7 @@ pub struct GameStats {
     phases: [PhaseCount; Phase::ALL.len()],
     /// Key of the start position, then the first moves: about 200 bytes per game, without hash collisions.
     lines: Vec<Box<[u16]>>,
+    tactics: Tactics,
     /// Statistics of the searches, if visits are known.
     pub policies: Policies,
 }
@@ -123,6 +125,9 @@ pub struct Summary {
     pub openings: BTreeMap<usize, Diversity>,
     /// Finished games by the phase in which they ended.
     pub phases: BTreeMap<Phase, PhaseCount>,
+    /// Shots and uneven material, if there are moves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tactics: Option<TacticsSummary>,
     /// Statistics of the searches, if visits are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicySummary>,
@@ -157,6 +162,7 @@ impl GameStats {
         let words = (0..KEY_WORDS).map(|word| (key >> (16 * word)) as u16);
         let first = moves.iter().take(2 * REPEATED_MOVES).map(|m| m.bits());
         self.lines.push(words.chain(first).collect());
+        self.tactics.add_game(start, moves, end, outcome);
     }
 
     /// Appends the games of another file.
@@ -171,6 +177,7 @@ impl GameStats {
             phase.decisive += more.decisive;
             phase.draws += more.draws;
         }
+        self.tactics.append(&other.tactics);
         self.policies.append(&other.policies);
     }
 
@@ -214,6 +221,7 @@ impl GameStats {
                 .map(|moves| (moves, diversity(&group_sizes(&lines, moves))))
                 .collect(),
             phases: Phase::ALL.into_iter().zip(self.phases).collect(),
+            tactics: self.tactics.summary(),
             policy: self.policies.summary(),
         }
     }

@@ -1,8 +1,10 @@
-//! Statistics of games: results and repetitions ([`games`]), strength ([`elo`], [`sprt`]), entropy of searches
-//! ([`policy`]), and pages with plots ([`page`], [`plot`]), compared with the [`paper`].
+//! Statistics of games: results and repetitions ([`games`]), strength ([`elo`], [`sprt`]), what searches find that the
+//! network does not know ([`policy`]), sacrifices and uneven material ([`tactics`]), the error of means over positions
+//! ([`clusters`]), and pages with plots ([`page`], [`plot`]), compared with the [`paper`].
 //!
 //! Nothing here plays or reads games.
 
+pub mod clusters;
 pub mod elo;
 pub mod games;
 pub mod page;
@@ -10,6 +12,7 @@ pub mod paper;
 pub mod plot;
 pub mod policy;
 pub mod sprt;
+pub mod tactics;
 
 /// The 97.5 % quantile of the normal distribution, for 95 % intervals.
 const Z95: f64 = 1.959_963_984_540_054;

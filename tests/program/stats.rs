@@ -15,6 +15,24 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
+/// What `--json` prints.
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let output = stats(&[&["--json"], arguments].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The shares of a distribution, which fall with the threshold.
+fn shares(spread: &serde_json::Value) -> Vec<f64> {
+    let shares = spread["at_least"].as_array().unwrap().iter();
+    let shares: Vec<f64> = shares.map(|at| at["mean"].as_f64().unwrap()).collect();
+    assert!(
+        shares.len() == 3 && shares.is_sorted_by(|a, b| a >= b),
+        "{shares:?}"
+    );
+    shares
+}
+
 const GAMES: &str = "[ScLimit \"5\"]\n[Result \"1-0\"]\n\n1. e4 e5 2. Nf3 Nc6 1-0\n\n1. e4 e5 2. Bc4 Nc6 0-1\n\n\
                      1. e4 e5 2. Nf3 Nc6 1/2-1/2\n\n1. d4 d5 1/2-1/2\n";
 
@@ -95,7 +113,7 @@ fn the_path_of_a_balanced_run_is_printed_and_plotted() {
     // Twenty plies decide no game: the limit is reduced as far as possible.
     let reported = text(&output.stdout);
     assert!(
-        reported.contains("ScLimit by batches: 5, 3, next 1 with 12 nodes"),
+        reported.contains("ScLimit by batches: 5, 1, next 1 with 12 nodes"),
         "{reported}"
     );
     let page = fs::read_to_string(&page).unwrap();
@@ -234,19 +252,14 @@ fn records_of_self_play_are_counted_and_compared_with_a_network() {
         .output()
         .unwrap();
     assert!(played.status.success(), "{}", text(&played.stderr));
-    let run = stats(&["--json", out.to_str().unwrap()]);
-    let run: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let run = json(&[out.to_str().unwrap()]);
     assert_eq!(
         (&run["games"], &run["policy"]["positions"]),
         (&2.into(), &32.into())
     );
     let file = out.join("positions-00001.vis");
     let policy = |arguments: &[&str]| {
-        let all = [&["--json", file.to_str().unwrap()], arguments].concat();
-        let output = stats(&all);
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        let reported: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        reported["policy"].clone()
+        json(&[&[file.to_str().unwrap()], arguments].concat())["policy"].clone()
     };
     let alone = policy(&[]);
     // 20 plies a game, of which four were random.
@@ -256,11 +269,17 @@ fn records_of_self_play_are_counted_and_compared_with_a_network() {
     assert!(alone["divergence"].is_null());
     let compared = policy(&["--network", "<built in>"]);
     assert_eq!(compared["entropy"], alone["entropy"]);
-    let own = compared["divergence"].as_f64().unwrap();
+    let mean = |policy: &serde_json::Value, of: &str| policy[of]["mean"].as_f64().unwrap();
+    let own = mean(&compared, "divergence");
     // Thirty visits do not move far from the policy; the policy of another network is further away.
     assert!((0.0..2.0).contains(&own), "{own}");
     let other = policy(&["--network", "<built in dense>", "--backend", "rten"]);
-    assert_ne!(other["divergence"].as_f64().unwrap(), own);
+    assert_ne!(mean(&other, "divergence"), own);
+    // Thirty visits change the value a little; the shares fall with the threshold.
+    let error = mean(&compared, "value_error");
+    assert!((0.001..0.5).contains(&error), "{error}");
+    assert_ne!(mean(&other, "value_error"), error);
+    shares(&compared["value_error"]);
     // There are no games.
     let reported = stats(&[file.to_str().unwrap()]);
     let lines: Vec<&str> = text(&reported.stdout).lines().collect();
@@ -285,4 +304,54 @@ fn undefined_statistics_are_reported_as_such() {
     );
     let noted = text(&output.stderr);
     assert!(noted.contains("none of these files holds any"), "{noted}");
+}
+
+/// In the last game White, a rook against a queen, mates in two: a search sees it, a value alone is not so sure.
+#[test]
+fn misjudged_positions_are_found_by_long_searches() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pgn");
+    let games = "1. e4 e5 2. Qh5 Ke7 3. Qxe5# 1-0\n\n1. f3 e5 2. g4 Qh4# 0-1\n\n1. d4 d5 2. c4 e6 1/2-1/2\n\n\
+                 [FEN \"6k1/5ppp/8/8/8/8/1q3PPP/R5K1 w - - 0 1\"]\n\n1. Ra8+ Qb8 2. Rxb8# 1-0\n";
+    fs::write(&path, games).unwrap();
+    let page = folder.path().join("page.html");
+    let [file, page_name] = [&path, &page].map(|path| path.to_str().unwrap());
+    let judged = ["--network", "<built in>", "--deep-sample", "100"];
+    let run = || {
+        let page = ["--deep-nodes", "200", "--html", page_name, "--force"];
+        json(&[&[file], &judged[..], &page].concat())
+    };
+    let reported = run();
+    let misjudged = &reported["misjudged"];
+    // All positions before a move: 5 + 4 + 4 + 3.
+    assert_eq!(misjudged["value_error"]["positions"], 16);
+    assert!(shares(&misjudged["value_error"])[0] >= 1.0 / 16.0);
+    assert!(misjudged["overlooked"]["mean"].as_f64().unwrap() < 0.7);
+    assert_eq!(run(), reported);
+    // Mates in three games: five, four and three positions.
+    let mates = reported["tactics"]["mates"]["mean"].as_f64().unwrap();
+    assert!((mates - 12.0 / 16.0).abs() < 1e-12, "{mates}");
+    let page = fs::read_to_string(&page).unwrap();
+    assert!(page.contains("(figure 6)") && page.contains("uneven pieces"));
+    let printed = stats(&[
+        file,
+        "--network",
+        "<built in>",
+        "--deep-sample",
+        "2",
+        "--deep-nodes",
+        "20",
+    ]);
+    let printed = text(&printed.stdout);
+    assert!(
+        printed.contains("network against long searches, 2 positions"),
+        "{printed}"
+    );
+    for missing in [
+        &["--deep-sample", "2"][..],
+        &["--network", "<built in>", "--deep-nodes", "9"],
+    ] {
+        let output = stats(&[&[file], missing].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    }
 }

@@ -8,9 +8,8 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use shakmaty::Chess;
 
-use super::progress_records;
 use crate::{
-    commands::numbers::count,
+    commands::{numbers::count, progress},
     dataset::{
         record::{ALTERNATIVES, Record},
         record_file::{Layout, RecordJob, RecordReader, RecordWriter},
@@ -94,7 +93,7 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
         args.input.display()
     );
     reader.skip_records(writer.count)?;
-    let bar = progress_records(total, "labelling");
+    let bar = progress::records(total, "labelling");
     bar.set_position(writer.count);
     bar.reset_eta();
     let mut waiting: VecDeque<(Record, Chess)> = VecDeque::new();

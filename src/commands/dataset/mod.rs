@@ -12,7 +12,6 @@ mod visit;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
     dataset::stats::{count, table},
@@ -81,26 +80,6 @@ pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
         DatasetCommand::Stats(args) => print_line!("{}", table(&count(&args.inputs)?).trim_end()),
     }
     Ok(())
-}
-
-fn progress_bytes(total: u64, name: &str) -> ProgressBar {
-    progress(total, name, "{msg} {wide_bar} {bytes}/{total_bytes} {eta}")
-}
-
-fn progress_records(total: u64, name: &str) -> ProgressBar {
-    progress(
-        total,
-        name,
-        "{msg} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}",
-    )
-}
-
-fn progress(total: u64, name: &str, template: &str) -> ProgressBar {
-    let style =
-        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(total)
-        .with_style(style)
-        .with_message(name.to_owned())
 }
 
 #[cfg(test)]

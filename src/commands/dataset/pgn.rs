@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use super::progress_bytes;
 use crate::{
-    commands::numbers::{count, percent},
+    commands::{
+        numbers::{count, percent},
+        progress,
+    },
     dataset::{
         pgn::{GameRecords, read_games},
         record_file::{Layout, RecordWriter},
@@ -98,7 +100,7 @@ fn convert(
     let name = || format!("cannot read {}", path.display());
     // The length of a pipe is unknown.
     let length = fs::metadata(path).map_or(0, |file| file.len());
-    let bar = progress_bytes(length, &printable(&path.display().to_string()));
+    let bar = progress::bytes(length, &printable(&path.display().to_string()));
     let input = files::open_with(path, |raw| bar.wrap_read(raw))?;
     let mut games = Texts::new(input);
     while let Some(text) = games.next_text().with_context(name)? {

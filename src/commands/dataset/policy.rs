@@ -6,9 +6,8 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use shakmaty::Chess;
 
-use super::progress_records;
 use crate::{
-    commands::numbers::count,
+    commands::{numbers::count, progress},
     dataset::{record::Record, record_file::RecordReader},
     files::output::NewFile,
     labeling::policy::Answers,
@@ -57,7 +56,7 @@ pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
         threads => threads,
     };
     let mut records = records.positions();
-    let bar = progress_records(args.count, "asking");
+    let bar = progress::records(args.count, "asking");
     let mut answers = Answers::default();
     let mut rest = args.count;
     while rest > 0 {

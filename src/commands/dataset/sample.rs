@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
-use super::progress_records;
 use crate::{
-    commands::numbers::count,
+    commands::{numbers::count, progress},
     dataset::record_file::{Layout, RecordWriter},
     files::output::NewFile,
     labeling::sample::{Sampler, read_games},
@@ -67,7 +66,7 @@ pub fn run(args: &SampleArgs) -> Result<u64> {
     let mut sampler = Sampler::new(read_games(&args.inputs)?, shares, args.sample_seed)?;
     let file = NewFile::create(&args.out, args.force, &args.inputs)?;
     let mut writer = RecordWriter::new(file, &args.out, Layout::Plain)?;
-    let bar = progress_records(args.count, "sampling");
+    let bar = progress::records(args.count, "sampling");
     while writer.count < args.count {
         writer.write(&sampler.next_position()?)?;
         bar.inc(1);

@@ -5,16 +5,14 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use super::progress_records;
 use crate::{
-    commands::numbers::{count, number_from},
+    commands::{
+        numbers::{count, number_from},
+        progress,
+    },
     dataset::searched::Samples,
     files::output::NewFile,
-    labeling::{
-        sample::read_games,
-        search::Found,
-        visit::{Searcher, seed_of_search},
-    },
+    labeling::{sample::read_games, search::Found, searcher::Searcher, visit::seed_of_search},
     network::load::identity::files_of,
     options::Options,
     player::Load,
@@ -75,7 +73,7 @@ pub fn run(args: &SearchArgs, options: &Options, load: &Load) -> Result<u64> {
         min_visits: args.least_visits,
         temperature: args.visits_temperature,
     };
-    let bar = progress_records(args.count, "searching");
+    let bar = progress::records(args.count, "searching");
     let mut samples = Samples::default();
     let mut number = 0;
     while (samples.len() as u64) < args.count {

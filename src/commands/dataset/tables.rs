@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use super::progress_records;
 use crate::{
+    commands::progress,
     dataset::record_file::{Layout, RecordReader, RecordWriter},
     files::output::NewFile,
     labeling::tables,
@@ -39,7 +39,7 @@ pub fn run(args: &TablesArgs) -> Result<(u64, u64)> {
     let records = RecordReader::open(&args.input)?;
     let file = NewFile::create(&args.out, args.force, std::slice::from_ref(&args.input))?;
     let mut writer = RecordWriter::new(file, &args.out, Layout::Plain)?;
-    let bar = progress_records(records.count, "labelling");
+    let bar = progress::records(records.count, "labelling");
     let mut left_out = 0;
     for next in records.positions() {
         let (mut record, position) = next?;

@@ -5,14 +5,10 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use super::progress_records;
 use crate::{
-    commands::numbers::count,
+    commands::{numbers::count, progress},
     dataset::record_file::{Layout, RecordJob, RecordWriter},
-    labeling::{
-        sample::read_games,
-        visit::{Searcher, seed_of_search},
-    },
+    labeling::{sample::read_games, searcher::Searcher, visit::seed_of_search},
     network::load::identity::identities,
     options::Options,
     player::Load,
@@ -64,7 +60,7 @@ pub fn run(args: &VisitArgs, options: &Options, load: &Load) -> Result<u64> {
     let job = RecordJob::new(&settings, &args.inputs, Layout::Plain, args.per_search)?;
     let mut writer = RecordWriter::append(&args.out, &job)?;
     let searcher = Searcher::new(args.nodes, options, load)?;
-    let bar = progress_records(args.count, "searching");
+    let bar = progress::records(args.count, "searching");
     bar.set_position(writer.count);
     bar.reset_eta();
     while writer.count < args.count {

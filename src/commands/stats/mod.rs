@@ -2,33 +2,36 @@
 //! search-contempt drawn from these games.
 
 mod page;
+mod text;
 
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 
-use self::page::page;
+use self::{page::page, text::text};
 use crate::{
+    commands::progress,
     dataset::searched::is_searched,
     files::{self, output::NewFile},
-    labeling::policy_stats,
+    labeling::{
+        misjudged::{Misjudged, MisjudgedSummary, Sample},
+        search_stats,
+        searcher::Searcher,
+    },
     network::{Evaluator, compose::cached::NetworkSettings, opponent::Role, source::recommended},
-    options::layers::Layers,
+    options::{ContemptMode, Options, layers::Layers},
     pgn::{LIMIT_TAG, ReadError, Reader},
     player::Load,
     selfplay::{
         controller::{self, Step},
         store::BALANCE,
     },
-    stats::{
-        games::{GameStats, Summary},
-        paper,
-        policy::PolicySummary,
-    },
+    stats::games::{GameStats, Summary},
     terminal,
 };
 
@@ -41,10 +44,14 @@ Examples:
   scorn stats games.pgn.zst
   scorn stats data
   scorn stats sc5.pgn sc20.pgn puct.pgn --sc-limits 5,20,1000000 --html figures.html
-  scorn stats data/positions-*.vis --network other.onnx";
+  scorn stats data/positions-*.vis --network other.onnx
+  scorn stats sc5 puct --network '<built in>' --deep-sample 500 --html misjudged.html";
 
-/// Print statistics of games (results, lengths, repeated games, diversity) and of self-play's records (policy
-/// entropy).
+/// Decides which positions of a file are searched.
+const SAMPLE_SEED: u64 = 1;
+
+/// Print statistics of games (results, lengths, repeated games, diversity, tactics), of self-play's records (policy
+/// entropy) and of the positions that a network misjudges.
 ///
 /// Several files are counted separately and together, as if they were one file.
 #[derive(Clone, Debug, clap::Args)]
@@ -67,10 +74,19 @@ pub struct StatsArgs {
     /// ScLimit of each file's games, for figure 2 of --html and for --json. Default: the tag "ScLimit" of the games.
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     pub sc_limits: Vec<u64>,
-    /// Compare the visits of records with this network's policy (a file, or as WeightsFile), with PolicyTemperature
-    /// as in a search.
+    /// Compare the searches of records with what this network (a file, or as WeightsFile) says without a search: their
+    /// visits with its policy, at PolicyTemperature as in a search, and their value with its value.
     #[arg(long, value_name = "NETWORK")]
     pub network: Option<String>,
+    /// Number of random positions of each file's games that are searched with --deep-nodes nodes and without
+    /// search-contempt, to compare the value and the policy of --network with the result. The same games give the same
+    /// positions. 0 searches none.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "network")]
+    pub deep_sample: usize,
+    /// Nodes of a search of --deep-sample.
+    #[arg(long, value_name = "N", default_value_t = 100_000, requires = "deep_sample",
+          value_parser = clap::value_parser!(u64).range(2..))]
+    pub deep_nodes: u64,
 }
 
 impl StatsArgs {
@@ -99,6 +115,51 @@ struct Counted {
     broken: u64,
     /// The controller's path, if the run adjusted ScLimit between batches of games.
     path: Vec<Step>,
+    /// Positions of the games that are searched.
+    sample: Sample,
+    misjudged: Misjudged,
+}
+
+/// A network whose policy and value are judged.
+struct Judge {
+    network: Arc<dyn Evaluator>,
+    /// The searches of samples, if there are any.
+    searcher: Option<Searcher>,
+}
+
+impl Judge {
+    fn load(weights: &str, args: &StatsArgs, layers: &Layers, load: &Load) -> Result<Judge> {
+        let mut layers = layers.clone();
+        layers.user.set("WeightsFile", weights)?;
+        let options = recommended::resolve(&layers).into_options();
+        let backend = load(&options, Role::Main)?;
+        let plain = Options {
+            sc_limit: Options::default().sc_limit,
+            contempt_mode: ContemptMode::Disable,
+            ..options.clone()
+        };
+        let searcher = (args.deep_sample > 0).then(|| Searcher::new(args.deep_nodes, &plain, load));
+        Ok(Judge {
+            network: NetworkSettings::of(&options, Role::Main).over(backend),
+            searcher: searcher.transpose()?,
+        })
+    }
+
+    /// Searches the sample of a file.
+    fn search(&self, counted: &mut Counted) -> Result<()> {
+        let Some(searcher) = &self.searcher else {
+            return Ok(());
+        };
+        let name = terminal::printable(&counted.name);
+        let bar = progress::records(counted.sample.len() as u64, &name);
+        let sample = counted.sample.take();
+        let judged = Misjudged::of(sample, &*self.network, searcher, |done| {
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        counted.misjudged = judged.with_context(|| counted.name.clone())?;
+        Ok(())
+    }
 }
 
 /// Statistics of one file, or of all files.
@@ -110,6 +171,9 @@ struct FileStats {
     sc_limit: Option<u64>,
     #[serde(flatten)]
     summary: Summary,
+    /// How the network misjudges a sample of the positions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    misjudged: Option<MisjudgedSummary>,
     /// Games that could not be read and are not counted.
     broken: u64,
     /// The controller's path, if the run adjusted its ScLimit.
@@ -130,24 +194,23 @@ pub fn command(args: &StatsArgs, layers: &Layers, load: &Load) -> Result<()> {
     let html = args.html.as_ref();
     let html = html.map(|path| NewFile::create(path, args.force, &args.files));
     let html = html.transpose()?;
-    let network = args.network.as_ref().map(|weights| {
-        let mut layers = layers.clone();
-        layers.user.set("WeightsFile", weights)?;
-        let options = recommended::resolve(&layers).into_options();
-        let backend = load(&options, Role::Main)?;
-        anyhow::Ok(NetworkSettings::of(&options, Role::Main).over(backend))
-    });
-    let network = network.transpose()?;
+    let judge = args.network.as_ref();
+    let judge = judge.map(|weights| Judge::load(weights, args, layers, load));
+    let judge = judge.transpose()?;
     let mut counted = Vec::new();
     for (index, path) in args.files.iter().enumerate() {
-        let mut one = count(path, network.as_deref())?;
+        let mut one = count(path, judge.as_ref(), args.deep_sample)?;
         one.sc_limit = args.sc_limits.get(index).copied().or(one.sc_limit);
+        if let Some(judge) = &judge {
+            judge.search(&mut one)?;
+        }
         counted.push(one);
     }
     let totals = combine(&counted);
-    if args.network.is_some() && totals.summary.policy.is_none() {
+    let is_judged = totals.summary.policy.is_some() || totals.misjudged.is_some();
+    if judge.is_some() && !is_judged {
         terminal::eprint_line(
-            "scorn: --network is for self-play's records, and none of these files holds any",
+            "scorn: --network is for self-play's records, and none of these files holds any (for games: --deep-sample)",
         );
     }
     if args.json {
@@ -180,13 +243,15 @@ pub fn command(args: &StatsArgs, layers: &Layers, load: &Load) -> Result<()> {
 const IN_FOLDER: [&str; 4] = [".pgn", ".pgn.gz", ".pgn.zst", ".vis"];
 
 /// Counts a file, or those of a folder as one.
-fn count(path: &Path, network: Option<&dyn Evaluator>) -> Result<Counted> {
+fn count(path: &Path, judge: Option<&Judge>, deep_sample: usize) -> Result<Counted> {
     let mut counted = Counted {
         name: path.display().to_string(),
         stats: GameStats::default(),
         sc_limit: None,
         broken: 0,
         path: Vec::new(),
+        sample: Sample::new(deep_sample, SAMPLE_SEED),
+        misjudged: Misjudged::default(),
     };
     let files = match path.is_dir() {
         true => {
@@ -198,7 +263,7 @@ fn count(path: &Path, network: Option<&dyn Evaluator>) -> Result<Counted> {
     let mut limits: BTreeSet<u64> = BTreeSet::new();
     for file in &files {
         if file.is_file() && is_searched(file)? {
-            let policies = policy_stats::count(file, network)?;
+            let policies = search_stats::count(file, judge.map(|judge| &*judge.network))?;
             counted.stats.policies.append(&policies);
         } else {
             count_games(file, &mut counted, &mut limits)?;
@@ -233,6 +298,7 @@ fn count_games(path: &Path, counted: &mut Counted, limits: &mut BTreeSet<u64>) -
                 );
                 let stats = &mut counted.stats;
                 stats.add(&game.start, &game.moves, &game.end, game.outcome);
+                counted.sample.offer(&game.start, &game.moves);
             }
             Err(error @ ReadError::Game { .. }) => {
                 counted.broken += 1;
@@ -251,13 +317,16 @@ fn count_games(path: &Path, counted: &mut Counted, limits: &mut BTreeSet<u64>) -
 /// The statistics of all files together, and of each file if there are several.
 fn combine(counted: &[Counted]) -> FileStats {
     let mut all = GameStats::default();
+    let mut misjudged = Misjudged::default();
     let mut files = Vec::new();
     for one in counted {
         all.append(&one.stats);
+        misjudged.append(&one.misjudged);
         files.push(FileStats {
             file: Some(one.name.clone()),
             sc_limit: one.sc_limit,
             summary: one.stats.summary(),
+            misjudged: one.misjudged.summary(),
             broken: one.broken,
             path: one.path.clone(),
             files: Vec::new(),
@@ -270,88 +339,9 @@ fn combine(counted: &[Counted]) -> FileStats {
         file: None,
         sc_limit: None,
         summary: all.summary(),
+        misjudged: misjudged.summary(),
         broken: files.iter().map(|file| file.broken).sum(),
         path: Vec::new(),
         files,
-    }
-}
-
-/// The statistics as text; `None` if nothing was counted.
-fn text(totals: &FileStats) -> Option<String> {
-    let summary = &totals.summary;
-    let name = totals.file.as_deref().unwrap_or("all files");
-    let searches = summary.policy.as_ref().map(searches_text);
-    if summary.games == 0 {
-        // Only records.
-        return searches.map(|searches| format!("{name}:\n{searches}"));
-    }
-    let share = |count: u64| 100.0 * count as f64 / summary.games as f64;
-    let repeated = paper::REPEATED_AT.map(|k| format!("{k}: {:.2}", summary.repeated[&k]));
-    let openings = summary.openings.iter().map(|(moves, diversity)| {
-        format!(
-            "{moves}: {} ({:.1})",
-            diversity.distinct, diversity.effective
-        )
-    });
-    let phases = summary.phases.iter().map(|(phase, count)| {
-        let (name, decisive, draws) = (phase.name(), count.decisive, count.draws);
-        format!("{name} {decisive} decisive, {draws} drawn")
-    });
-    let mut lines = vec![
-        format!("{name}: {}", terminal::counted(summary.games, "game")),
-        format!(
-            "  1-0 {} ({:.1} %), drawn {} ({:.1} %), 0-1 {} ({:.1} %), unfinished {}",
-            summary.white,
-            share(summary.white),
-            summary.draws,
-            share(summary.draws),
-            summary.black,
-            share(summary.black),
-            summary.unfinished
-        ),
-        format!("  (w+l)/d {}", ratio_text(summary)),
-        format!(
-            "  plies: mean {:.1}, median {}, {} to {}",
-            summary.mean_plies, summary.median_plies, summary.shortest_plies, summary.longest_plies
-        ),
-        format!("  repeated at move {}", repeated.join(", ")),
-        format!(
-            "  openings by moves, different (effective): {}",
-            openings.collect::<Vec<_>>().join(", ")
-        ),
-        format!("  ended in the {}", phases.collect::<Vec<_>>().join("; ")),
-    ];
-    lines.extend(searches);
-    lines.extend(path_text(&totals.path));
-    Some(lines.join("\n"))
-}
-
-fn path_text(path: &[Step]) -> Option<String> {
-    let limits: Vec<String> = path.iter().map(|step| step.sc_limit.to_string()).collect();
-    let last = path.last()?;
-    Some(format!(
-        "  ScLimit by batches: {}, next {} with {} nodes",
-        limits.join(", "),
-        last.next_sc_limit,
-        last.next_nodes
-    ))
-}
-
-fn searches_text(policy: &PolicySummary) -> String {
-    let divergence = policy.divergence;
-    let divergence = divergence.map_or(String::new(), |d| format!(", divergence {d:.3}"));
-    format!(
-        "  searches: {} positions, policy entropy {:.3}{divergence}",
-        policy.positions, policy.entropy
-    )
-}
-
-fn ratio_text(summary: &Summary) -> String {
-    let number = |x: Option<f64>| x.map_or("unbounded".to_owned(), |x| format!("{x:.2}"));
-    let (low, high) = summary.decisive_per_draw_interval;
-    match summary.decisive_per_draw {
-        Some(ratio) => format!("{ratio:.2} ({} to {})", number(low), number(high)),
-        None if summary.white + summary.black == 0 => "unknown: no game is finished".to_owned(),
-        None => format!("without draws (at least {})", number(low)),
     }
 }

@@ -4,10 +4,14 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::{FileStats, ratio_text};
+use super::{
+    FileStats,
+    text::{number, percent, ratio_text},
+};
 use crate::{
     selfplay::controller::Step,
     stats::{
+        clusters::{Estimate, SpreadSummary},
         page::Page,
         paper,
         plot::{MarkStyle, Plot, Point, Series},
@@ -25,6 +29,17 @@ const COLUMNS: [&str; 9] = [
     "(w+l)/d (95 %)",
     "plies",
     "openings of 4 moves",
+];
+
+/// The columns of the table of tactics.
+const TACTICS: [&str; 7] = [
+    "file",
+    "any shot",
+    "sacrifice",
+    "promotion",
+    "mate",
+    "uneven pieces",
+    "material difference in pawns",
 ];
 
 /// The page: a table, then the paper's figures.
@@ -71,17 +86,143 @@ pub(super) fn page(files: &[FileStats]) -> Result<String> {
         let limit = |step: &Step| f64::from(step.sc_limit);
         page.figure(
             &figure5(files, "ScLimit", limit).svg()?,
-            "ScLimit of each batch of games. Published, while the network learns: from 5 to about 170 in 180000 games, the nodes \
-             doubling from 1000 to 32000 whenever it has settled.",
+            "ScLimit of each batch of games. The paper has a plan, while the network learns: from 5 to about 170 in \
+             180000 games, the nodes doubling from 1000 to 32000 whenever it has settled.",
         );
         page.figure(
             &figure5(files, "(w+l)/d", |step| step.ratio).svg()?,
             "The controlled ratio: decisive games for each draw, with half a game added to both.",
         );
     }
+    interesting(files, &mut page)?;
     page.heading("Where games ended");
     page.table(&["file", "phase", "decisive", "drawn"], &phases(files));
     Ok(page.finish())
+}
+
+/// The sections on interesting positions, as far as they are known.
+fn interesting(files: &[FileStats], page: &mut Page) -> Result<()> {
+    tactics(files, page);
+    shares(
+        page,
+        &known(files, |stats| Some(&stats.misjudged.as_ref()?.value_error)),
+        "difference of W-L",
+        "Misjudged positions: the network against long searches (figure 6)",
+        "Shares of positions in which the network's W-L differs from that of a long search by at least so much. In the \
+         position that the paper shows it differs by 0.82.",
+    )?;
+    shares(
+        page,
+        &known(files, |stats| {
+            stats.summary.policy.as_ref()?.value_error.as_ref()
+        }),
+        "difference of W-L",
+        "The network against the search of the game",
+        "With search-contempt the search's value is the practical one.",
+    )?;
+    shares(
+        page,
+        &known(files, |stats| {
+            stats.summary.policy.as_ref()?.divergence.as_ref()
+        }),
+        "divergence",
+        "Policy surprise: divergence of the visits from the priors, in nats",
+        "Shares of positions with at least this divergence.",
+    )
+}
+
+/// The table of tactics, if there are games.
+fn tactics(files: &[FileStats], page: &mut Page) {
+    let with_tactics = files.iter().filter_map(|stats| {
+        let tactics = stats.summary.tactics?;
+        let shares = [
+            tactics.shots,
+            tactics.sacrifices,
+            tactics.promotions,
+            tactics.mates,
+            tactics.imbalanced,
+        ];
+        let mut row = vec![stats.file.clone().unwrap_or_default()];
+        row.extend(shares.iter().map(percent));
+        row.push(number(&tactics.material));
+        Some(row)
+    });
+    let rows: Vec<_> = with_tactics.collect();
+    if !rows.is_empty() {
+        page.heading("Tactics: positions soon before a shot, and with uneven pieces");
+        page.table(&TACTICS, &rows);
+    }
+}
+
+/// A distribution of each file for which it is known, with the file's name.
+fn known<'f>(
+    files: &'f [FileStats],
+    of: impl Fn(&'f FileStats) -> Option<&'f SpreadSummary>,
+) -> Vec<(String, &'f SpreadSummary)> {
+    let known = files.iter();
+    known
+        .filter_map(|stats| Some((short_name(stats), of(stats)?)))
+        .collect()
+}
+
+/// A plot and a table of distributions, if there are any.
+fn shares(
+    page: &mut Page,
+    spreads: &[(String, &SpreadSummary)],
+    quantity: &str,
+    heading: &str,
+    caption: &str,
+) -> Result<()> {
+    let Some((_, first)) = spreads.first() else {
+        return Ok(());
+    };
+    page.heading(heading);
+    page.figure(&shares_plot(spreads, first, quantity).svg()?, caption);
+    let mut columns = vec!["file".to_owned(), "positions".to_owned(), "mean".to_owned()];
+    columns.extend(
+        first
+            .at_least
+            .iter()
+            .map(|at| format!("from {}", at.threshold)),
+    );
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let row = |(name, spread): &(String, &SpreadSummary)| {
+        let shares = spread.at_least.iter().map(|at| percent(&at.share));
+        let head = [
+            name.clone(),
+            spread.positions.to_string(),
+            number(&spread.mean),
+        ];
+        head.into_iter().chain(shares).collect()
+    };
+    page.table(&columns, &spreads.iter().map(row).collect::<Vec<_>>());
+    Ok(())
+}
+
+/// The shares of positions from each threshold on, by file.
+fn shares_plot(
+    spreads: &[(String, &SpreadSummary)],
+    first: &SpreadSummary,
+    quantity: &str,
+) -> Plot {
+    let point = |x: usize, share: &Estimate| (x as f64, share.mean, Some(share.interval()));
+    let thresholds = first.at_least.iter().enumerate();
+    let series = thresholds.map(|(index, at)| {
+        let shares = spreads.iter().enumerate();
+        let name = format!("{quantity} from {}", at.threshold);
+        let mut series = Series::new(name, MarkStyle::Points, index, []);
+        series.values = shares
+            .map(|(x, (_, spread))| point(x, &spread.at_least[index].share))
+            .collect();
+        series
+    });
+    Plot {
+        x_name: "file".into(),
+        y_name: "share of positions".into(),
+        is_log: false,
+        x_labels: spreads.iter().map(|(name, _)| name.clone()).collect(),
+        series: series.collect(),
+    }
 }
 
 /// The rows of the table of phases.

@@ -1,0 +1,157 @@
+//! The statistics of `scorn stats` as text.
+
+use super::FileStats;
+use crate::{
+    labeling::misjudged::MisjudgedSummary,
+    selfplay::controller::Step,
+    stats::{
+        clusters::{Estimate, SpreadSummary},
+        games::Summary,
+        paper,
+        policy::PolicySummary,
+        tactics::{PLIES_AHEAD, TacticsSummary},
+    },
+    terminal,
+};
+
+/// The statistics as text; `None` if nothing was counted.
+pub(super) fn text(totals: &FileStats) -> Option<String> {
+    let summary = &totals.summary;
+    let name = totals.file.as_deref().unwrap_or("all files");
+    let searches = summary.policy.as_ref().map(searches_text);
+    if summary.games == 0 {
+        // Only records.
+        return searches.map(|searches| format!("{name}:\n{searches}"));
+    }
+    let share = |count: u64| 100.0 * count as f64 / summary.games as f64;
+    let repeated = paper::REPEATED_AT.map(|k| format!("{k}: {:.2}", summary.repeated[&k]));
+    let openings = summary.openings.iter().map(|(moves, diversity)| {
+        format!(
+            "{moves}: {} ({:.1})",
+            diversity.distinct, diversity.effective
+        )
+    });
+    let phases = summary.phases.iter().map(|(phase, count)| {
+        let (name, decisive, draws) = (phase.name(), count.decisive, count.draws);
+        format!("{name} {decisive} decisive, {draws} drawn")
+    });
+    let mut lines = vec![
+        format!("{name}: {}", terminal::counted(summary.games, "game")),
+        format!(
+            "  1-0 {} ({:.1} %), drawn {} ({:.1} %), 0-1 {} ({:.1} %), unfinished {}",
+            summary.white,
+            share(summary.white),
+            summary.draws,
+            share(summary.draws),
+            summary.black,
+            share(summary.black),
+            summary.unfinished
+        ),
+        format!("  (w+l)/d {}", ratio_text(summary)),
+        format!(
+            "  plies: mean {:.1}, median {}, {} to {}",
+            summary.mean_plies, summary.median_plies, summary.shortest_plies, summary.longest_plies
+        ),
+        format!("  repeated at move {}", repeated.join(", ")),
+        format!(
+            "  openings by moves, different (effective): {}",
+            openings.collect::<Vec<_>>().join(", ")
+        ),
+        format!("  ended in the {}", phases.collect::<Vec<_>>().join("; ")),
+    ];
+    lines.extend(summary.tactics.as_ref().map(tactics_text));
+    lines.extend(searches);
+    lines.extend(totals.misjudged.as_ref().map(misjudged_text));
+    lines.extend(path_text(&totals.path));
+    Some(lines.join("\n"))
+}
+
+fn path_text(path: &[Step]) -> Option<String> {
+    let limits: Vec<String> = path.iter().map(|step| step.sc_limit.to_string()).collect();
+    let last = path.last()?;
+    Some(format!(
+        "  ScLimit by batches: {}, next {} with {} nodes",
+        limits.join(", "),
+        last.next_sc_limit,
+        last.next_nodes
+    ))
+}
+
+fn searches_text(policy: &PolicySummary) -> String {
+    let mut lines = vec![format!(
+        "  searches: {} positions, policy entropy {:.3}",
+        policy.positions, policy.entropy
+    )];
+    if let (Some(divergence), Some(error)) = (&policy.divergence, &policy.value_error) {
+        lines.push(format!(
+            "  search against network: divergence of visits from priors {}; difference of W-L {}",
+            spread_text(divergence),
+            spread_text(error)
+        ));
+    }
+    lines.join("\n")
+}
+
+fn tactics_text(tactics: &TacticsSummary) -> String {
+    let TacticsSummary {
+        shots,
+        sacrifices,
+        promotions,
+        mates,
+        imbalanced,
+        material,
+    } = tactics;
+    format!(
+        "  positions with a shot within {} plies {} (sacrifice {}, promotion {}, mate {}); uneven pieces {}; material \
+         difference {} pawns",
+        PLIES_AHEAD,
+        percent(shots),
+        percent(sacrifices),
+        percent(promotions),
+        percent(mates),
+        percent(imbalanced),
+        number(material)
+    )
+}
+
+fn misjudged_text(misjudged: &MisjudgedSummary) -> String {
+    format!(
+        "  network against long searches, {} positions: difference of W-L {}; best move overlooked {}",
+        misjudged.value_error.positions,
+        spread_text(&misjudged.value_error),
+        percent(&misjudged.overlooked)
+    )
+}
+
+fn spread_text(spread: &SpreadSummary) -> String {
+    let shares = spread.at_least.iter().map(|at| {
+        let (threshold, share) = (at.threshold, percent(&at.share));
+        format!("from {threshold} {share}")
+    });
+    let shares: Vec<String> = shares.collect();
+    format!("{} ({})", number(&spread.mean), shares.join(", "))
+}
+
+/// A mean with its error.
+pub(super) fn number(estimate: &Estimate) -> String {
+    let error = estimate.error;
+    let error = error.map_or(String::new(), |error| format!(" ±{error:.3}"));
+    format!("{:.3}{error}", estimate.mean)
+}
+
+/// A share in per cent with its error.
+pub(super) fn percent(share: &Estimate) -> String {
+    let error = share.error;
+    let error = error.map_or(String::new(), |error| format!(" ±{:.2}", 100.0 * error));
+    format!("{:.2}{error} %", 100.0 * share.mean)
+}
+
+pub(super) fn ratio_text(summary: &Summary) -> String {
+    let number = |x: Option<f64>| x.map_or("unbounded".to_owned(), |x| format!("{x:.2}"));
+    let (low, high) = summary.decisive_per_draw_interval;
+    match summary.decisive_per_draw {
+        Some(ratio) => format!("{ratio:.2} ({} to {})", number(low), number(high)),
+        None if summary.white + summary.black == 0 => "unknown: no game is finished".to_owned(),
+        None => format!("without draws (at least {})", number(low)),
+    }
+}
