@@ -4,7 +4,13 @@
 //!
 //! Larger limits make fewer decisive games. In figure 2 the logarithm of the ratio falls by about 0.7 when that of
 //! the limit grows by 1, and a step assumes that slope. A step is damped while the ratio is within the author's
-//! bounds, where most of the difference is noise, and never exceeds a factor of 2.
+//! bounds, where most of the difference is noise, and never exceeds a factor of 2, or of 4 where the ratio is outside
+//! twice these bounds.
+//!
+//! A limit that no node reaches is plain PUCT, so the limit stays at or below the nodes per move: beyond them it would
+//! grow without any effect, and a network that has become stronger would have to wait until it is back. Where plain
+//! PUCT itself is more decisive than the target, no limit reaches it: this is reported ([`Step::is_out_of_reach`]), and
+//! the nodes are doubled if they may be, which makes games less decisive.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +24,7 @@ const SETTLED_BATCHES: usize = 4;
 const MAX_DRIFT: f64 = 1.6;
 /// ...and the ratio over all their games differs from the target by at most this factor.
 const MAX_RATIO_ERROR: f64 = 1.25;
-/// Maximum limit: beyond it hardly anything is frozen.
+/// Maximum limit where it is not the nodes: at odds.
 const MAX_SC_LIMIT: f64 = 1_000_000.0;
 
 /// The goal of the controller.
@@ -30,6 +36,8 @@ pub struct Goal {
     pub games: u64,
     /// Maximum nodes per move, if they are to be doubled.
     pub max_nodes: Option<u64>,
+    /// Whether the limit may exceed the nodes: at odds it is also the number of nodes of the side that receives them.
+    pub is_at_odds: bool,
 }
 
 /// A batch of games on the controller's path.
@@ -51,6 +59,9 @@ pub struct Step {
     pub is_balanced: bool,
     /// Whether the limit has settled.
     pub is_settled: bool,
+    /// Whether the last batches were plain PUCT, and still more decisive than the target.
+    #[serde(default)]
+    pub is_out_of_reach: bool,
     /// `ScLimit` of the next batch.
     pub next_sc_limit: u32,
     /// Nodes per move of the next batch.
@@ -72,18 +83,30 @@ pub struct Controller {
 impl Controller {
     /// A controller that starts with this limit and these nodes.
     pub fn new(goal: Goal, sc_limit: u32, nodes: u64) -> Controller {
-        Controller {
+        let mut controller = Controller {
             goal,
-            log_limit: libm::log(f64::from(sc_limit.max(1)).min(MAX_SC_LIMIT)),
+            log_limit: libm::log(f64::from(sc_limit.max(1))),
             nodes,
             since_doubling: 0,
             path: Vec::new(),
+        };
+        controller.log_limit = controller.log_limit.min(libm::log(controller.max_limit()));
+        controller
+    }
+
+    /// The largest limit that has an effect.
+    fn max_limit(&self) -> f64 {
+        match self.goal.is_at_odds {
+            true => MAX_SC_LIMIT,
+            false => (self.nodes as f64).clamp(1.0, MAX_SC_LIMIT),
         }
     }
 
     /// The limit for the next batch.
     pub fn sc_limit(&self) -> u32 {
-        libm::exp(self.log_limit).round().clamp(1.0, MAX_SC_LIMIT) as u32
+        libm::exp(self.log_limit)
+            .round()
+            .clamp(1.0, self.max_limit()) as u32
     }
 
     /// The nodes for the next batch.
@@ -104,8 +127,13 @@ impl Controller {
         let bound = std::f64::consts::LN_2;
         let is_balanced = error.abs() < bound;
         let gain = if is_balanced { DAMPING } else { 1.0 };
-        let step = (gain * error / SLOPE).clamp(-bound, bound);
-        self.log_limit = (self.log_limit + step).clamp(0.0, libm::log(MAX_SC_LIMIT));
+        let most = if error.abs() < 2.0 * bound {
+            bound
+        } else {
+            2.0 * bound
+        };
+        let step = (gain * error / SLOPE).clamp(-most, most);
+        self.log_limit = (self.log_limit + step).clamp(0.0, libm::log(self.max_limit()));
         self.since_doubling += 1;
         self.path.push(Step {
             batch: self.path.len() + 1,
@@ -116,31 +144,51 @@ impl Controller {
             ratio,
             is_balanced,
             is_settled: false,
+            is_out_of_reach: false,
             next_sc_limit: self.sc_limit(),
             next_nodes: nodes,
         });
-        let is_settled = self.is_settled();
+        let (is_settled, is_out_of_reach) = (self.is_settled(), self.is_out_of_reach());
         let most = self.goal.max_nodes.unwrap_or(0);
-        if is_settled && self.nodes.saturating_mul(2) <= most {
+        if (is_settled || is_out_of_reach) && self.nodes.saturating_mul(2) <= most {
             self.nodes *= 2;
             self.since_doubling = 0;
         }
         if let Some(last) = self.path.last_mut() {
-            (last.is_settled, last.next_nodes) = (is_settled, self.nodes);
+            (last.is_settled, last.is_out_of_reach) = (is_settled, is_out_of_reach);
+            last.next_nodes = self.nodes;
         }
+    }
+
+    /// The batches that decide whether the limit has settled, and their ratio divided by the target.
+    fn recent(&self) -> Option<(&[Step], f64)> {
+        if self.since_doubling < SETTLED_BATCHES {
+            return None;
+        }
+        let recent = &self.path[self.path.len().saturating_sub(SETTLED_BATCHES)..];
+        let sum = |of: fn(&Step) -> u64| recent.iter().map(of).sum::<u64>() as f64 + 0.5;
+        let ratio = sum(|step| step.decisive) / sum(|step| step.draws) / self.goal.target;
+        Some((recent, ratio))
     }
 
     fn is_settled(&self) -> bool {
         let now = f64::from(self.sc_limit());
         let is_near = |limit: u32| (now / MAX_DRIFT..=now * MAX_DRIFT).contains(&f64::from(limit));
-        let recent = &self.path[self.path.len().saturating_sub(SETTLED_BATCHES)..];
-        let sum = |of: fn(&Step) -> u64| recent.iter().map(of).sum::<u64>() as f64 + 0.5;
-        let ratio = sum(|step| step.decisive) / sum(|step| step.draws) / self.goal.target;
-        self.since_doubling >= SETTLED_BATCHES
-            && (1.0 / MAX_RATIO_ERROR..=MAX_RATIO_ERROR).contains(&ratio)
-            && recent
-                .iter()
-                .all(|step| step.is_balanced && is_near(step.sc_limit))
+        self.recent().is_some_and(|(recent, ratio)| {
+            (1.0 / MAX_RATIO_ERROR..=MAX_RATIO_ERROR).contains(&ratio)
+                && recent
+                    .iter()
+                    .all(|step| step.is_balanced && is_near(step.sc_limit))
+        })
+    }
+
+    fn is_out_of_reach(&self) -> bool {
+        let is_too_decisive = |step: &Step| {
+            f64::from(step.sc_limit) >= self.max_limit() && step.ratio > self.goal.target
+        };
+        self.recent().is_some_and(|(recent, ratio)| {
+            ratio > MAX_RATIO_ERROR && recent.iter().all(is_too_decisive)
+        })
     }
 
     /// The path as JSON, one line per batch.
@@ -203,6 +251,7 @@ mod tests {
             target,
             games: 100,
             max_nodes,
+            is_at_odds: false,
         }
     }
 
@@ -258,6 +307,54 @@ mod tests {
         assert_eq!(controller.nodes(), 4000);
     }
 
+    /// A network whose plain games are decisive, as weak networks' are, and which then learns: the ratio has to come
+    /// back to the author's bounds within a few batches, and to stay there. A limit that had grown without effect in the
+    /// meantime would need twice as many.
+    #[test]
+    fn a_network_that_learns_is_followed_from_out_of_reach_to_the_target() {
+        for seed in 0..10 {
+            let mut controller = Controller::new(goal(1.0, None), 5, 1000);
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+            let mut play = |controller: &mut Controller, strength: f64, batches: usize| {
+                for _ in 0..batches {
+                    // Plain PUCT has the ratio 1 / strength; 0.6 is the slope below it.
+                    let limit = f64::from(controller.sc_limit()) / 1000.0;
+                    let ratio = limit.min(1.0).powf(-0.6) / strength;
+                    let decisive = (0..100)
+                        .filter(|_| rng.random::<f64>() < ratio / (1.0 + ratio))
+                        .count() as u64;
+                    controller.update(decisive, 100 - decisive);
+                }
+            };
+            play(&mut controller, 0.2, 30);
+            let weak = controller.path().last().unwrap();
+            assert!(weak.is_out_of_reach && !weak.is_settled, "{seed}: {weak:?}");
+            assert_eq!(weak.sc_limit, 1000);
+            play(&mut controller, 12.0, 30);
+            let (arriving, there) = controller.path()[30..].split_at(6);
+            assert!(!arriving.iter().any(|step| step.is_out_of_reach));
+            let balanced = there.iter().filter(|step| step.is_balanced).count();
+            assert!(balanced >= 21, "{seed}: {balanced} of 24");
+        }
+    }
+
+    #[test]
+    fn nodes_double_where_plain_puct_is_too_decisive() {
+        let mut controller = Controller::new(goal(1.0, Some(4000)), 5, 1000);
+        for _ in 0..20 {
+            controller.update(80, 20);
+        }
+        let nodes: Vec<u64> = controller.path().iter().map(|step| step.nodes).collect();
+        assert!(nodes.is_sorted() && nodes.contains(&2000), "{nodes:?}");
+        assert_eq!((controller.nodes(), controller.sc_limit()), (4000, 4000));
+        // Without permission they stay.
+        let mut fixed = Controller::new(goal(1.0, None), 5, 1000);
+        for _ in 0..20 {
+            fixed.update(80, 20);
+        }
+        assert_eq!((fixed.nodes(), fixed.sc_limit()), (1000, 1000));
+    }
+
     #[test]
     fn extreme_results_stay_in_range_and_a_path_can_be_read() {
         let mut controller = Controller::new(goal(1.0, None), 0, 10);
@@ -268,7 +365,19 @@ mod tests {
         for _ in 0..50 {
             controller.update(100, 0);
         }
-        assert_eq!(controller.sc_limit(), 1_000_000);
+        // Ten nodes: a limit of ten is plain PUCT.
+        assert_eq!(controller.sc_limit(), 10);
+        assert!(controller.path().last().unwrap().is_out_of_reach);
+        let at_odds = Goal {
+            is_at_odds: true,
+            ..goal(1.0, None)
+        };
+        let mut at_odds = Controller::new(at_odds, 5, 10);
+        for _ in 0..50 {
+            at_odds.update(100, 0);
+        }
+        assert_eq!(at_odds.sc_limit(), 1_000_000);
+        assert!(!at_odds.path().last().unwrap().is_settled);
         let lines = controller.lines().unwrap();
         assert_eq!(lines.lines().count(), 55);
         let path = read_path(&lines).unwrap();

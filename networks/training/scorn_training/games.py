@@ -53,7 +53,7 @@ def limits(folder: Folder) -> tuple[float, int]:
     ]
     if not path:
         return settings.sc_limit, settings.nodes
-    return schedule.next_limits(path, settings.balance, settings.most_nodes)
+    return schedule.next_limits(path, settings.balance, settings.most_nodes, bool(settings.odds))
 
 
 def pairings(folder: Folder, number: int) -> list[tuple[str, int, Path, Path]]:

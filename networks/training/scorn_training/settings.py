@@ -47,7 +47,9 @@ class Settings:
         0.0, "Ratio (w+l)/d of self-play that ScLimit is adjusted to, from generation to generation. 0: no adjustment."
     )
     most_nodes: int = _of(
-        0, "With --balance: maximum of the nodes, which double whenever ScLimit has settled. 0: no doubling."
+        0,
+        "With --balance: maximum of the nodes, which double whenever ScLimit has settled, or plain PUCT is too "
+        "decisive. 0: no doubling.",
     )
 
     window: int = _of(20, "Generations in the replay window.")

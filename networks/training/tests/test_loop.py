@@ -190,6 +190,28 @@ def test_the_schedule_holds_the_ratio_and_doubles_the_nodes():
     assert schedule.next_limits([schedule.Step(10, 1.0, 0, 100)], 1.0, 0) == (1.0, 10)
 
 
+def test_the_schedule_follows_a_network_that_learns():
+    """Plain games of a weak network are too decisive for any limit. When it has learned, the limit comes back."""
+    for seed in range(10):
+        rng = random.Random(seed)
+        path: list[schedule.Step] = []
+        limit, nodes = 5.0, 1000
+        for generation in range(60):
+            strength = 0.2 if generation < 30 else 12
+            ratio = min(1.0, limit / nodes) ** -0.6 / strength
+            decisive = sum(rng.random() < ratio / (1 + ratio) for _ in range(100))
+            path.append(schedule.Step(nodes, limit, decisive, 100 - decisive))
+            limit, nodes = schedule.next_limits(path, 1.0, 0)
+        assert schedule.is_out_of_reach(path[:30], 1.0) and path[29].sc_limit == 1000
+        assert sum(schedule.is_balanced(s, 1.0) for s in path[36:]) >= 21
+        assert not schedule.is_out_of_reach(path[:36], 1.0)
+    # Where more nodes are allowed, they come.
+    weak = [schedule.Step(1000, 1000.0, 80, 20)] * 4
+    assert schedule.next_limits(weak, 1.0, 4000)[1] == 2000
+    # At odds the limit is also the nodes of the other side.
+    assert schedule.next_limits([schedule.Step(100, 90.0, 99, 1)], 1.0, 0, at_odds=True)[0] > 100
+
+
 def test_presets_are_settings_and_nonsense_is_refused():
     for preset in settings.PRESETS.values():
         settings.check(settings.Settings(**preset))

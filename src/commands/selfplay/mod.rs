@@ -145,6 +145,7 @@ fn balance(args: &SelfplayArgs, plan: &mut Plan) -> Result<Option<Controller>> {
         target,
         games: args.balance_games,
         max_nodes: args.double_nodes,
+        is_at_odds: args.odds.is_some(),
     };
     let controller = Controller::new(goal, start, first.nodes);
     set_limits(plan, &controller, args.odds.is_some());
@@ -251,6 +252,12 @@ fn report(
         print_line!(
             "the next ScLimit would be {limit}, with {nodes} nodes (balance.jsonl has the path)"
         );
+        if let Some(last) = controller.path().last().filter(|last| last.is_out_of_reach) {
+            print_line!(
+                "plain PUCT with {} nodes is more decisive than --balance: no ScLimit reaches it; more nodes would",
+                last.nodes
+            );
+        }
     }
     print_line!("sha256 {sum}");
     Ok(())
