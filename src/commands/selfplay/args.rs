@@ -63,8 +63,8 @@ pub struct SelfplayArgs {
     /// Colour of the first side. With "both" it alternates, so that every opening is played twice.
     #[arg(long, value_enum, default_value = "white")]
     pub a_plays: ColorChoice,
-    /// Temperature schedule. tau1: 1 in the first moves, falling to 0 over 10 moves; tau2: 1 for the whole game. (The
-    /// paper on search-contempt compares a low and a high temperature without numbers; these are Scorn's.)
+    /// Temperature schedule of the paper on search-contempt, as in its author's configurations. tau1: 0.7, falling over
+    /// 5 moves to 0.1; tau2: 0.9, falling from move 20 on, 0.6 from move 40 on, visits less 0.8.
     #[arg(long, value_enum)]
     pub tau: Option<Tau>,
     /// File of openings: positions (EPD) or games (PGN); may be .gz or .zst.
@@ -136,14 +136,15 @@ pub struct SelfplayArgs {
     #[arg(long, requires = "records")]
     pub record_policy: bool,
     /// Keep (w+l)/d at this value by adjusting ScLimit between batches of games (it starts at 5, or at --sc-limit).
-    /// With --odds the first side gives them with this limit, and the second side searches as many nodes without
-    /// search-contempt.
+    /// The limit stays at or below the nodes, with which it is plain PUCT. With --odds the first side gives them with
+    /// this limit, and the second side searches as many nodes without search-contempt.
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     pub balance: Option<f64>,
     /// Number of games per batch for --balance.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..), requires = "balance")]
     pub balance_games: u64,
-    /// Double the nodes, up to this maximum, whenever --balance has settled.
+    /// Double the nodes, up to this maximum, whenever --balance has settled, or when plain PUCT is more decisive than
+    /// --balance for several batches.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000), requires = "balance")]
     pub double_nodes: Option<u64>,
     /// Print the results as one JSON object.
@@ -203,16 +204,21 @@ pub enum Tau {
 }
 
 impl Tau {
-    pub(super) fn settings(self) -> [(&'static str, &'static str); 3] {
-        let decay = match self {
-            Tau::Tau1 => "10",
-            Tau::Tau2 => "0",
+    /// The options that a schedule sets (github.com/amjshl/lc0_v31_sc, selfplay_experiments/configs).
+    pub(super) fn settings(self) -> [(&'static str, &'static str); 6] {
+        let values = match self {
+            Tau::Tau1 => ["0.7", "5", "0", "0", "0.1", "0"],
+            Tau::Tau2 => ["0.9", "60", "20", "40", "0.6", "-0.8"],
         };
-        [
-            ("Temperature", "1"),
-            ("TempDecayMoves", decay),
-            ("TempCutoffMove", "0"),
-        ]
+        let names = [
+            "Temperature",
+            "TempDecayMoves",
+            "TempDecayDelayMoves",
+            "TempCutoffMove",
+            "TempEndgame",
+            "TempVisitOffset",
+        ];
+        std::array::from_fn(|index| (names[index], values[index]))
     }
 }
 

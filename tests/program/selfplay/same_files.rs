@@ -267,15 +267,18 @@ fn a_schedule_equals_its_options() {
     let folder = tempfile::tempdir().unwrap();
     let play = |name: &str, arguments: &[&str]| {
         let out = folder.path().join(name);
-        let usual = ["--games", "4", "--nodes", "10", "--longest", "40"];
+        let usual = ["--games", "4", "--nodes", "10", "--longest", "100"];
         ok(&run(&out, &[&usual[..], arguments].concat()));
         files(&out).remove("games-00001.pgn").unwrap()
     };
     let tau1 = play("tau1", &["--tau", "tau1"]);
     let tau2 = play("tau2", &["--tau", "tau2"]);
-    let options = ["--temperature", "1", "--tempdecay-moves"];
-    assert_eq!(tau1, play("spelled 1", &[&options[..], &["10"]].concat()));
-    assert_eq!(tau2, play("spelled 2", &[&options[..], &["0"]].concat()));
+    let spelled = |name: &str, options: &str| play(name, &options.split(' ').collect::<Vec<_>>());
+    let low = "--temperature 0.7 --tempdecay-moves 5 --temp-endgame 0.1";
+    assert_eq!(tau1, spelled("spelled 1", low));
+    let high = "--temperature 0.9 --tempdecay-moves 60 --tempdecay-delay-moves 20 --temp-cutoff-move 40 \
+                --temp-endgame 0.6 --temp-visit-offset -0.8";
+    assert_eq!(tau2, spelled("spelled 2", high));
     assert_ne!(tau1, tau2);
 }
 
