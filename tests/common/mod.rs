@@ -8,6 +8,7 @@
 pub mod generated;
 pub mod machine;
 pub mod ordered;
+pub mod recorded;
 pub mod script;
 pub mod session;
 mod shared;
