@@ -1,68 +1,108 @@
 #!/usr/bin/env bash
-# The games of docs/experiments.md: figures 2, 3, 4 and 5 and table 3 of the paper on search-contempt, with the built-in
-# network. Some 25 minutes of one core with 200 games. Resumes where it was stopped.
+# The games of docs/paper.md: figures 2, 3, 4, 5 and 6 and table 3 of the paper on search-contempt, with the built-in
+# network and, where the page compares networks, with an older one. Some 45 minutes of one core with 100 games, of which
+# the searches of figure 6 are a third. Resumes where it was stopped.
 #
-# Usage: docs/experiments/run.sh SCORN FOLDER [GAMES]
+# Usage: docs/experiments/run.sh SCORN FOLDER [GAMES] [OLDER_NETWORK]
+# GAMES: of a point; plain PUCT, whose ratio is near 1, gets three times as many. THEIRS names a folder with the paper's
+# own games (files/*.pgn of https://github.com/amjshl/compute_efficient_alphazero), which are counted, too.
 set -euo pipefail
 scorn=$1
 folder=$2
-games=${3:-200}
+games=${3:-100}
+older=${4:-}
+first=20261127
 mkdir -p "$folder"
 
-# A run of self-play: its name, further flags.
+# A run of self-play: its name, the number of games, further flags.
 play() {
-    local name=$1
-    shift
+    local name=$1 count=$2 seed=${seed:-$first}
+    shift 2
     [ -f "$folder/$name/summary.json" ] && return
     local resume=()
     [ -f "$folder/$name/manifest.json" ] && resume=(--resume)
-    "$scorn" selfplay --games "$games" --threads 1 --seed 20261122 --games-per-file 100 "$@" --out "$folder/$name" "${resume[@]}"
+    "$scorn" selfplay --games "$count" --threads 1 --seed "$seed" --games-per-file 100 --records "$@" \
+        --out "$folder/$name" "${resume[@]}"
 }
 
+plain=1000000000
+# The schedules of --tau for one side.
+tau1="Temperature=0.7;TempDecayMoves=5;TempEndgame=0.1"
+tau2="Temperature=0.9;TempDecayMoves=60;TempDecayDelayMoves=20;TempCutoffMove=40;TempEndgame=0.6;TempVisitOffset=-0.8"
 # Figures 2 and 4: ScLimit, with the low schedule of temperatures.
-for limit in 1 5 10 20 32 1000000000; do
-    play "sc$limit" --nodes 1000 --sc-limit "$limit" --tau tau1
+for limit in 5 $plain; do
+    play "sc$limit" "$games" --nodes 1000 --sc-limit "$limit" --tau tau1
 done
-# Figure 3: plain PUCT with the high schedule, and with constant temperatures between.
-play puct-tau2 --nodes 1000 --tau tau2
-for temperature in 0.25 0.5; do
-    play "puct-t$temperature" --nodes 1000 --a "Temperature=$temperature" --b "Temperature=$temperature"
+# Figure 3: plain PUCT with the high schedule. The low one is a point of figure 2.
+play puct-tau2 "$games" --nodes 1000 --tau tau2
+for limit in 32 10; do
+    play "sc$limit" "$games" --nodes 1000 --sc-limit "$limit" --tau tau1
 done
 # Table 3: search-contempt with the low schedule against plain PUCT with the high one, both colours.
-games=$((2 * games)) play table3 --nodes 1000 --a-plays both \
-    --a "ScLimit=5;Temperature=1;TempDecayMoves=10" --b "Temperature=1"
+play table3 $((2 * games)) --nodes 1000 --a-plays both --a "ScLimit=5;$tau1" --b "$tau2"
+# The same against plain PUCT with all options of the author's configuration, which also has noise, and with 32.
+puct="CPuct=1.2;CPuctAtRoot=2.0;RootHasOwnCpuctParams=true;FpuStrategy=reduction;FpuValue=0.49"
+puct+=";FpuStrategyAtRoot=absolute;FpuValueAtRoot=1.0;PolicyTemperature=1.45"
+puct+=";DirichletNoiseEpsilon=0.1;DirichletNoiseAlpha=0.12;$tau2"
+play table3-author "$games" --nodes 1000 --a-plays both --a "ScLimit=5;$tau1" --b "$puct"
+play table3-sc32 "$games" --nodes 1000 --a-plays both --a "ScLimit=32;$tau1" --b "$tau2"
+play author-tau2 "$games" --nodes 1000 --a "$puct" --b "$puct"
+for limit in 128 1 20; do
+    play "sc$limit" "$games" --nodes 1000 --sc-limit "$limit" --tau tau1
+done
+seed=$((first + 1)) play plain-more $((2 * games)) --nodes 1000 --sc-limit $plain --tau tau1
 # Both with the low schedule: search-contempt alone against an equal opponent.
-games=$((2 * games)) play equal-tau --nodes 1000 --a-plays both \
-    --a "ScLimit=5;Temperature=1;TempDecayMoves=10" --b "Temperature=1;TempDecayMoves=10"
-# Figure 5: the controller's path, the nodes doubling as it settles. The paper holds (w+l)/d at 1, which this
-# network does not reach at 1000 nodes with any limit; 5 is within reach. Then the same, started with more
-# nodes.
-games=1500 play figure5 --nodes 1000 --balance 5 --balance-games 100 --double-nodes 4000 --tau tau1
-games=1500 play figure5-2000 --nodes 2000 --balance 5 --balance-games 100 --tau tau1
-games=1500 play figure5-4000 --nodes 4000 --balance 5 --balance-games 100 --tau tau1
+play equal-tau "$games" --nodes 1000 --a-plays both --a "ScLimit=5;$tau1" --b "$tau1"
+# Figure 5: the controller's path to a ratio of 1 from above, the nodes doubling as it settles, and from below: with
+# 4000 nodes plain PUCT draws more.
+play figure5 $((5 * games)) --nodes 1000 --balance 1 --balance-games $((games / 2)) --double-nodes 4000 --tau tau1
+play figure5-below $((3 * games)) --nodes 4000 --sc-limit 4000 --balance 1 --balance-games $((games / 2)) --tau tau1
+# What moves with the network's strength.
+if [ -n "$older" ]; then
+    for limit in 5 32 $plain; do
+        play "older-sc$limit" "$games" --nodes 1000 --sc-limit "$limit" --tau tau1 --weights "$older"
+    done
+fi
 
 # Figures 2 and 3 are drawn from all games, figure 4 from the first 100 of each run, as in the paper.
-mkdir -p "$folder/all" "$folder/first" "$folder/temperature"
-for name in sc{1,5,10,20,32,1000000000} puct-tau2; do
-    cat "$folder/$name"/games-*.pgn > "$folder/all/$name.pgn"
+mkdir -p "$folder/first" "$folder/temperature"
+for name in sc{1,5,10,20,32,128,$plain} puct-tau2; do
     cp "$folder/$name/games-00001.pgn" "$folder/first/$name.pgn"
 done
-# From the low schedule to the high one; plain PUCT with the low one is the last point of figure 2, too.
-temperature=("$folder"/temperature/puct-{tau1,t0.25,t0.5,tau2}.pgn)
-cp "$folder/all/sc1000000000.pgn" "${temperature[0]}"
-for name in puct-t0.25 puct-t0.5 puct-tau2; do
-    cat "$folder/$name"/games-*.pgn > "$folder/temperature/$name.pgn"
-done
-# Extracts one of the three figures of a page: page, number, file.
+cat "$folder"/{sc$plain,plain-more}/games-*.pgn > "$folder/temperature/puct-tau1.pgn"
+cat "$folder"/puct-tau2/games-*.pgn > "$folder/temperature/puct-tau2.pgn"
+# Extracts a figure of a page: page, number, file.
 extract() {
     awk -v wanted="$2" 'sub(/.*<svg/, "<svg") { at++ } at == wanted { print } /<\/svg>/ && at == wanted { exit }' \
         "$folder/$1.html" > "$folder/$3.svg"
 }
-"$scorn" stats "$folder"/all/*.pgn --html "$folder/figure2.html" --force
-"$scorn" stats "${temperature[@]}" --html "$folder/figure3.html" --force
-"$scorn" stats "$folder"/first/*.pgn --html "$folder/figure4.html" --force
-"$scorn" stats "$folder"/figure5-{2000,4000} --html "$folder/figure5.html" --force
+# A page of statistics, which also are printed: its name, arguments.
+page() {
+    local name=$1
+    shift
+    "$scorn" stats "$@" --html "$folder/$name.html" --force | tee "$folder/$name.part"
+    mv "$folder/$name.part" "$folder/$name.txt"
+}
+page figure2 "$folder"/sc{1,5,10,20,32,128} "$folder/temperature/puct-tau1.pgn"
+page figure3 "$folder"/temperature/*.pgn
+page figure4 "$folder"/first/*.pgn
+page figure5 "$folder"/figure5 "$folder"/figure5-below
 extract figure2 1 figure2
 extract figure3 2 figure3
 extract figure4 3 figure4
 extract figure5 4 figure5
+# Figure 6: how the network misjudges the positions of these games, by 10 000 nodes on many and 100 000 on some.
+judge() {
+    local name=$1
+    shift
+    [ -s "$folder/$name.txt" ] || page "$name" --network '<built in>' "$@"
+}
+runs=("$folder"/{puct-tau2,sc$plain,sc32,sc10,sc5})
+judge figure6 "${runs[@]}" --deep-sample 200 --deep-nodes 10000
+extract figure6 4 figure6
+judge figure6-deep "${runs[@]}" --deep-sample 100 --deep-nodes 100000
+if [ -n "${THEIRS:-}" ]; then
+    judge theirs "$THEIRS"/{pure_PUCT_tau_2,pure_PUCT_tau_1}.pgn \
+        "$THEIRS"/hybrid_selfplay_Nscl_{1000000,32,10,5}_N_1000.pgn --deep-sample 200 --deep-nodes 10000
+    page their-match "$THEIRS/pure_PUCT_tau_2_vs_hybrid_Nscl_5.pgn"
+fi
