@@ -189,71 +189,73 @@ fn all_conditions_of_a_profile_have_to_hold() {
     assert_eq!(resolve(&unknown).0, "");
 }
 
+/// Texts with a mistake, and what is said about each. The last one is an error of the TOML parser.
+const MISTAKES: &[(&str, &str)] = &[
+    (
+        "[[profile]]\nset = { ScLimitt = 3 }",
+        "line 2, column 9: unknown option 'ScLimitt'",
+    ),
+    (
+        "[[profile]]\nset = { ScLimit = 3.5 }",
+        "line 2, column 19: option ScLimit: '3.5' is not an integer",
+    ),
+    (
+        "[[profile]]\n\n  odds = \"QX\"",
+        "line 3, column 10: 'QX' is not a signature",
+    ),
+    (
+        "[[profile]]\nodds = [\"Q\", \"\"]",
+        "line 2, column 14: '' is not a signature",
+    ),
+    (
+        "[[profile]]\nrating = \"2000..1000\"",
+        "line 2, column 10: '2000..1000' is not a range",
+    ),
+    (
+        "[[profile]]\nrating = 1000",
+        "line 2, column 10: expected a text",
+    ),
+    (
+        "[[profile]]\ncolour = \"red\"",
+        "line 2, column 10: 'red' is neither",
+    ),
+    (
+        "[[profile]]\nopponent = \"bot\"",
+        "line 2, column 12: 'bot' is neither human nor computer",
+    ),
+    (
+        "[[profile]]\nelo = \"1..\"",
+        "line 2, column 1: unknown key 'elo'",
+    ),
+    (
+        "[[profile]]\nnetwork = \"lc0\"",
+        "line 2, column 11: 'lc0' is neither default nor own",
+    ),
+    (
+        "[[profiles]]\n",
+        "line 1, column 3: unknown entry 'profiles'",
+    ),
+    ("profile = 3", "line 1, column 1: a list of profiles"),
+    (
+        "[[profile]]\nset = { Profiles = \"off\" }",
+        "line 2, column 9: Profiles cannot be set",
+    ),
+    (
+        "[[profile]]\nset = { OwnDrawScore = 2 }",
+        "line 2, column 24: option DrawScore",
+    ),
+    ("[[profile]]\nname = \"x", "line 2, column 10"),
+];
+
 #[test]
 fn errors_are_reported_with_line_and_column() {
-    for (text, expected) in [
-        (
-            "[[profile]]\nset = { ScLimitt = 3 }",
-            "line 2, column 9: unknown option 'ScLimitt'",
-        ),
-        (
-            "[[profile]]\nset = { ScLimit = 3.5 }",
-            "line 2, column 19: option ScLimit: '3.5' is not an integer",
-        ),
-        (
-            "[[profile]]\n\n  odds = \"QX\"",
-            "line 3, column 10: 'QX' is not a signature",
-        ),
-        (
-            "[[profile]]\nodds = [\"Q\", \"\"]",
-            "line 2, column 14: '' is not a signature",
-        ),
-        (
-            "[[profile]]\nrating = \"2000..1000\"",
-            "line 2, column 10: '2000..1000' is not a range",
-        ),
-        (
-            "[[profile]]\nrating = 1000",
-            "line 2, column 10: expected a text",
-        ),
-        (
-            "[[profile]]\ncolour = \"red\"",
-            "line 2, column 10: 'red' is neither",
-        ),
-        (
-            "[[profile]]\nopponent = \"bot\"",
-            "line 2, column 12: 'bot' is neither human nor computer",
-        ),
-        (
-            "[[profile]]\nelo = \"1..\"",
-            "line 2, column 1: unknown key 'elo'",
-        ),
-        (
-            "[[profile]]\nnetwork = \"lc0\"",
-            "line 2, column 11: 'lc0' is neither default nor own",
-        ),
-        (
-            "[[profiles]]\n",
-            "line 1, column 3: unknown entry 'profiles'",
-        ),
-        ("profile = 3", "line 1, column 1: a list of profiles"),
-        (
-            "[[profile]]\nset = { Profiles = \"off\" }",
-            "line 2, column 9: Profiles cannot be set",
-        ),
-        (
-            "[[profile]]\nset = { OwnDrawScore = 2 }",
-            "line 2, column 24: option DrawScore",
-        ),
-        ("[[profile]]\nname = \"x", "line 2, column 10"),
-    ] {
+    for (text, expected) in MISTAKES {
         let error = Profiles::parse(text, "x.toml").unwrap_err().to_string();
         assert!(
             error.contains("x.toml") && error.contains(expected),
             "{error}\n{expected}"
         );
     }
-    // The last of these is an error of the TOML parser.
     assert!(Profiles::parse("", "x.toml").is_ok());
 }
 
