@@ -36,6 +36,11 @@ fn best_estimate(moves: &[RootMove], draw_score: f32) -> Option<f32> {
     estimates.max_by(f32::total_cmp)
 }
 
+/// Whether a move is nearly as good as the one with the best estimate.
+fn is_near(m: &RootMove, best: f32, draw_score: f32) -> bool {
+    estimate(m, draw_score).is_some_and(|own| own >= best - WINDOW)
+}
+
 /// The moves without those to avoid, if one is left that is nearly as good as the best; otherwise all.
 pub(super) fn without_avoided(
     moves: Vec<RootMove>,
@@ -45,9 +50,7 @@ pub(super) fn without_avoided(
     let Some(best) = best_estimate(&moves, draw_score).filter(|_| !avoided.is_empty()) else {
         return moves;
     };
-    let is_left = |m: &&RootMove| {
-        !avoided.contains(&m.m) && estimate(m, draw_score).is_some_and(|own| own >= best - WINDOW)
-    };
+    let is_left = |m: &&RootMove| !avoided.contains(&m.m) && is_near(m, best, draw_score);
     let left: Vec<RootMove> = moves.iter().filter(is_left).copied().collect();
     match left.is_empty() {
         true => moves,
@@ -62,14 +65,11 @@ pub(super) fn has_alternative(
     avoided: &[PackedMove],
     draw_score: f32,
 ) -> bool {
-    let best = best_estimate(moves, draw_score);
-    let is_near = |m: &RootMove| {
-        let own = estimate(m, draw_score);
-        own.zip(best)
-            .is_some_and(|(own, best)| own >= best - WINDOW)
+    let Some(best) = best_estimate(moves, draw_score) else {
+        return false;
     };
     let mut others = moves.iter().filter(|m| m.edge != chosen);
-    others.any(|m| !avoided.contains(&m.m) && is_near(m))
+    others.any(|m| !avoided.contains(&m.m) && is_near(m, best, draw_score))
 }
 
 /// Draws one of the first moves of a game, if `OpeningVariety` draws this one: with a weight of e^(-loss/variety),

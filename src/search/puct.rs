@@ -331,12 +331,11 @@ pub(super) mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::search::{first_visits::FirstVisits, tree::node::Edge};
     use crate::{
         chess::History,
         network::{Batch, Evaluator, hash::HashEvaluator},
         options::Options,
-        search::{Job, Limits, TreeSearch},
+        search::{Job, Limits, TreeSearch, first_visits::FirstVisits, tree::node::Edge},
     };
 
     /// A tree of this many nodes, the same every time.

@@ -135,13 +135,13 @@ impl Tree {
             return Reply::Search(ChosenBy::Search);
         };
         let (limit, sampling) = (rule.limit, rule.sampling);
+        // No child has visits that did not pass through here, and this visit has not reached a child yet: the exact sum
+        // need not be computed below the limit.
+        if self.is_below_limit(id) {
+            return Reply::Search(ChosenBy::Search);
+        }
         let node = self.node(id);
         if !node.has_record() {
-            // No child has visits that did not pass through here, and this visit has not reached a child yet: the
-            // exact sum need not be computed below the limit.
-            if self.is_below_limit(id) {
-                return Reply::Search(ChosenBy::Search);
-            }
             let started: u32 = self
                 .children(node)
                 .iter()
