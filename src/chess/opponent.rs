@@ -9,20 +9,13 @@ pub enum OpponentKind {
     Computer,
 }
 
-impl OpponentKind {
-    /// The kind of opponent for a word of `UCI_Opponent`.
-    pub fn named(word: &str) -> Option<OpponentKind> {
-        match word {
-            "human" => Some(OpponentKind::Human),
-            "computer" => Some(OpponentKind::Computer),
-            _ => None,
-        }
-    }
-}
-
 /// The kind of opponent in the text of `UCI_Opponent` (see [`rating`]); `None` if it is missing.
 pub fn kind(text: &str) -> Option<OpponentKind> {
-    OpponentKind::named(text.split_whitespace().nth(2)?)
+    match text.split_whitespace().nth(2)? {
+        "human" => Some(OpponentKind::Human),
+        "computer" => Some(OpponentKind::Computer),
+        _ => None,
+    }
 }
 
 /// The rating in the text of `UCI_Opponent`: a title or none, a rating or none, computer or human, and a name. `None`

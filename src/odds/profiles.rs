@@ -31,6 +31,19 @@ const MAIA: &str = "{maia}";
 /// The ratings of the Maia networks.
 const MAIA_RATINGS: Range<u32> = 1100..1901;
 
+/// The words of `colour`.
+const SIDES: [(&str, Color); 2] = [("white", Color::White), ("black", Color::Black)];
+/// The words of `opponent`.
+const OPPONENTS: [(&str, OpponentKind); 2] = [
+    ("human", OpponentKind::Human),
+    ("computer", OpponentKind::Computer),
+];
+/// The words of `network`.
+const NETWORKS: [(&str, NetworkChoice); 2] = [
+    ("default", NetworkChoice::Default),
+    ("own", NetworkChoice::Own),
+];
+
 /// The facts about a game that profiles can depend on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OddsFacts {
@@ -291,12 +304,15 @@ fn read_profile(table: &DeTable<'_>) -> Result<Profile, Mistake> {
             "name" => profile.name = text(value)?.to_owned(),
             "odds" => profile.odds = odds(value)?,
             "deficit" => profile.deficit = Some(span(value)?),
-            "colour" | "color" => profile.side = Some(side(value)?),
+            "colour" | "color" => profile.side = Some(one_of(value, SIDES, "")?),
             "rating" => profile.rating = Some(span(value)?),
-            "opponent" => profile.opponent = Some(opponent(value)?),
+            "opponent" => profile.opponent = Some(one_of(value, OPPONENTS, "")?),
             "advantage" => profile.advantage = Some(span(value)?),
             "clock" => profile.clock = Some(span(value)?),
-            "network" => profile.network = Some(network(value)?),
+            "network" => {
+                let note = " (WeightsFile was set)";
+                profile.network = Some(one_of(value, NETWORKS, note)?);
+            }
             "set" => profile.settings = settings(value)?,
             other => {
                 let known =
@@ -343,35 +359,18 @@ fn odds(value: &Value<'_>) -> Result<Vec<OddsCondition>, Mistake> {
     })
 }
 
-fn side(value: &Value<'_>) -> Result<Color, Mistake> {
-    match text(value)? {
-        "white" => Ok(Color::White),
-        "black" => Ok(Color::Black),
-        other => mistake(
-            value.span().start,
-            format!("'{other}' is neither white nor black"),
-        ),
-    }
-}
-
-fn opponent(value: &Value<'_>) -> Result<OpponentKind, Mistake> {
+/// One of two words, each with its meaning; `note` is added to the message about another word.
+fn one_of<T: Copy>(
+    value: &Value<'_>,
+    [first, second]: [(&str, T); 2],
+    note: &str,
+) -> Result<T, Mistake> {
     let word = text(value)?;
-    match OpponentKind::named(word) {
-        Some(kind) => Ok(kind),
+    match [first, second].iter().find(|(known, _)| *known == word) {
+        Some(&(_, meaning)) => Ok(meaning),
         None => mistake(
             value.span().start,
-            format!("'{word}' is neither human nor computer"),
-        ),
-    }
-}
-
-fn network(value: &Value<'_>) -> Result<NetworkChoice, Mistake> {
-    match text(value)? {
-        "default" => Ok(NetworkChoice::Default),
-        "own" => Ok(NetworkChoice::Own),
-        other => mistake(
-            value.span().start,
-            format!("'{other}' is neither default nor own (WeightsFile was set)"),
+            format!("'{word}' is neither {} nor {}{note}", first.0, second.0),
         ),
     }
 }
