@@ -31,7 +31,7 @@ use scorn::{
     chess::{History, setup},
     game::{adjudicate::Rules, openings::Book},
     network::{
-        Added, Batch, EvalPosition, EvaluateError, Evaluator, Info, Refiner,
+        Added, Batch, EvalPosition, EvaluateError, Evaluator, Info,
         backend::simulated::{
             H100_LARGE, H100_SMALL, H100_TRANSFORMER, SimulatedDevice, SimulatedProcessors, times,
         },
@@ -164,7 +164,7 @@ impl Evaluator for TreeTimer {
     }
 
     /// A search queries it once, at the end of each expansion.
-    fn refiner(&self) -> Option<Refiner<'_>> {
+    fn refiner(&self) -> Option<&dyn Evaluator> {
         self.ended.store(self.now(), Ordering::Relaxed);
         None
     }

@@ -358,6 +358,11 @@ options! {
     /// at the other nodes wins count, and draws with fewer pieces than this number. 0 probes all nodes.
     "ContemptModeTB"                      "contempt-mode-tb"              [search play, drops Tree, hidden]
         contempt_mode_tb:                   usize [0, 9]                  = 0;
+    /// Butterfly history: how much better than the value of their positions moves between two squares turned out,
+    /// anywhere in the tree, changes the priors of such moves in new positions. A mean gain of 0.1 (W - L) adds a
+    /// tenth of this number to the logit of a prior. 0 turns it off.
+    "ButterflyHistory"                    "butterfly-history"             [search play, recommended, hidden]
+        butterfly_history:                  f32 [0.0, 100.0]              = 0.0;
     /// A position that repeats once within the search tree counts as a draw.
     "TwoFoldDraws"                        "two-fold-draws"                [search play, drops Tree, hidden]
         two_fold_draws:                     bool                          = true;

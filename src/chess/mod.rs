@@ -11,5 +11,16 @@ pub mod see;
 pub mod setup;
 pub mod wdl;
 
+use shakmaty::Color;
+
 pub use history::{History, Place, Ply};
 pub use moves::PackedMove;
+
+/// The side to move after so many plies, when `turn` is to move now.
+#[inline]
+pub fn turn_after(turn: Color, plies: usize) -> Color {
+    match plies.is_multiple_of(2) {
+        true => turn,
+        false => turn.other(),
+    }
+}

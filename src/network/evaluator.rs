@@ -262,8 +262,14 @@ pub trait Evaluator: Send + Sync {
         }
     }
 
-    /// The network that refines the priors of positions with many visits.
-    fn refiner(&self) -> Option<Refiner<'_>> {
+    /// The network that refines the priors of positions with many visits: it is better than the main one and slower, so
+    /// that few positions are evaluated by it.
+    fn refiner(&self) -> Option<&dyn Evaluator> {
+        None
+    }
+
+    /// The side whose priors are those of a model of the opponent. They are neither refined nor changed.
+    fn modelled_side(&self) -> Option<Color> {
         None
     }
 
@@ -284,15 +290,6 @@ pub trait Evaluator: Send + Sync {
         let _ = may_continue;
         Ok(())
     }
-}
-
-/// A network that refines priors: it is better than the main one and slower, so that few positions are evaluated by it.
-#[derive(Clone, Copy)]
-pub struct Refiner<'a> {
-    /// The network.
-    pub network: &'a dyn Evaluator,
-    /// Where this side moves nothing is refined: the priors are those of a model of the opponent.
-    pub modelled: Option<Color>,
 }
 
 /// Adds a position whose priors are needed, too: a value that was computed at once comes with its priors.

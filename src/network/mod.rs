@@ -35,7 +35,7 @@ pub use self::{
     batch::Batch,
     batch_times::BatchTimes,
     compose::{cached, opponent},
-    evaluator::{Added, Advice, EvalPosition, EvaluateError, Evaluator, Info, Refiner, cores},
+    evaluator::{Added, Advice, EvalPosition, EvaluateError, Evaluator, Info, cores},
 };
 pub use crate::chess::wdl::Value;
 

@@ -12,6 +12,7 @@ use super::{
     },
     visits::{Leaf, PathStep, VisitState, Visits},
 };
+use crate::chess::turn_after;
 
 /// The node ids on the paths of visits, valid until the tree grows; scratch memory of backup.
 #[derive(Default)]
@@ -299,6 +300,13 @@ fn back_up_by(
             break;
         }
         let parent = path[depth - 1];
+        if let (Some(butterfly), false) = (&tree.butterfly, tree.node(id).is_proven()) {
+            let (turn, before) = (turn_after(tree.root_turn, depth - 1), tree.node(parent));
+            if before.n > 0 {
+                let change = (value.wl + before.wl) as f32;
+                butterfly.record(turn, steps[depth - 1].m, change);
+            }
+        }
         let parent_is_proven = tree.node(parent).is_proven() && depth > 1;
         if parent_is_proven {
             correction = Correction::default();

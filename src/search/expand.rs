@@ -6,6 +6,7 @@ use std::ops::Range;
 use shakmaty::{Color, Position};
 
 use super::{
+    leaf_priors::LeafPriors,
     look_ahead::look_ahead,
     params::SearchParams,
     tree::{
@@ -75,6 +76,14 @@ impl Replay {
         self.history.position().turn()
     }
 
+    /// Changes the priors that that position was given, `depth` plies below the root.
+    fn change_priors(&mut self, priors: &LeafPriors, depth: usize) {
+        if priors.is_active() {
+            let count = self.moves.len();
+            priors.change(depth, &self.moves, &mut self.priors[..count]);
+        }
+    }
+
     /// Writes the moves of that position with the priors that it was given.
     ///
     /// # Errors
@@ -123,6 +132,7 @@ impl ExpandContext<'_> {
         replay: &mut Replay,
         batch: &mut Batch,
     ) -> Result<(), Full> {
+        visits.priors.modelled = self.evaluator.modelled_side();
         for index in 0..visits.list.len() {
             match visits.list[index].state {
                 VisitState::Claimed => {
@@ -151,6 +161,7 @@ impl ExpandContext<'_> {
         let steps = visits.steps[visits.list[index].steps.clone()].iter();
         replay.go_to(steps.map(|step| step.m));
         self.evaluator.priors(&mut self.position(replay), 1.0);
+        replay.change_priors(&visits.priors, visits.list[index].steps.len());
         let edges = replay.write_edges(&mut visits.writer)?;
         visits.list[index].state = VisitState::Expanded(edges);
         Ok(edges)
@@ -211,7 +222,10 @@ impl ExpandContext<'_> {
         visits.evaluations += u64::from(matches!(added, Added::Computed(_)));
         let (value, edges) = match added {
             Added::Queued(index) => return Ok(VisitState::Queued(index, is_safe)),
-            Added::Fetched(value) => (value, replay.write_edges(writer)?),
+            Added::Fetched(value) => {
+                replay.change_priors(&visits.priors, depth);
+                (value, replay.write_edges(writer)?)
+            }
             Added::Computed(value) => (value, self.first_edges(replay, depth, writer)?),
         };
         let leaf = Leaf::evaluated((value, is_safe), edges, depth, &visits.values);

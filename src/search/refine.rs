@@ -4,6 +4,8 @@
 //! loaded into the processor's cache only once. So these positions wait for each other, fewer of them in a small
 //! tree, where each matters more ([`SearchParams::refined_together`]). Visits continue with the old priors meanwhile.
 
+use shakmaty::Color;
+
 use super::{
     error::Failure,
     expand::Replay,
@@ -15,7 +17,7 @@ use super::{
     },
     visits::RefinementPath,
 };
-use crate::network::{Added, Batch, Refiner, evaluator::add_with_priors};
+use crate::network::{Added, Batch, Evaluator, evaluator::add_with_priors};
 
 /// The positions that one worker refines.
 #[derive(Default)]
@@ -64,24 +66,24 @@ impl Refinement {
         self.positions.is_empty()
     }
 
-    /// Evaluates them. Needs no lock.
+    /// Evaluates them by `refiner`, those aside where a side that is modelled moves. Needs no lock.
     ///
     /// # Errors
     /// When the tree has no room for the moves, or the network fails.
     pub fn evaluate(
         &mut self,
-        refiner: Refiner<'_>,
+        (refiner, modelled): (&dyn Evaluator, Option<Color>),
         replay: &mut Replay,
         writer: &mut EdgeWriter,
     ) -> Result<(), Failure> {
         self.batch.clear();
         for refined in &mut self.positions {
             replay.go_to(refined.path.iter().map(|step| step.m));
-            if refiner.modelled == Some(replay.turn()) {
+            if modelled == Some(replay.turn()) {
                 continue;
             }
             let position = &mut replay.position();
-            match add_with_priors(refiner.network, position, &mut self.batch) {
+            match add_with_priors(refiner, position, &mut self.batch) {
                 Added::Queued(index) => refined.queued = Some(index),
                 Added::Fetched(_) | Added::Computed(_) => {
                     refined.edges = Some(replay.write_edges(writer)?);
@@ -91,7 +93,7 @@ impl Refinement {
         if self.batch.is_empty() {
             return Ok(());
         }
-        refiner.network.evaluate(&mut self.batch)?;
+        refiner.evaluate(&mut self.batch)?;
         for refined in &mut self.positions {
             if let Some(index) = refined.queued {
                 let (moves, policy) = (self.batch.moves(index), self.batch.policy(index));

@@ -32,7 +32,7 @@ use super::tree::{
     node::{Node, NodeId},
     records::Share,
 };
-use crate::{options::ScSampling, random::weighted_index};
+use crate::{chess::turn_after, options::ScSampling, random::weighted_index};
 
 /// The action of a node on a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,11 +267,7 @@ impl Tree {
     #[inline]
     pub(super) fn freeze_if_due(&mut self, id: NodeId, depth: usize) {
         let Some(rule) = &self.rule else { return };
-        let turn = if depth.is_multiple_of(2) {
-            self.root_turn
-        } else {
-            self.root_turn.other()
-        };
+        let turn = turn_after(self.root_turn, depth);
         let node = self.node(id);
         let is_due = node.n == rule.limit + 1 && node.in_flight == 0 && !node.has_record();
         if is_due

@@ -499,6 +499,7 @@ mod tests {
     use crate::{
         options::Options,
         search::{
+            leaf_priors::LeafPriors,
             leaf_values::LeafValues,
             puct::tests::searched,
             tree::node::{Bounds, Node, Origin},
@@ -557,7 +558,11 @@ mod tests {
         };
         let params = SearchParams::new(&Options::default().search(), 8, true);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        let mut visits = Visits::new(state.tree.edges.take_writer(), LeafValues::default());
+        let mut visits = Visits::new(
+            state.tree.edges.take_writer(),
+            LeafValues::default(),
+            LeafPriors::default(),
+        );
         let selection = Selection {
             state: &mut state,
             params: &params,

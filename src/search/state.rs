@@ -58,6 +58,11 @@ impl SearchState {
             false => reroot(&mut tree, &job.history, rule),
         };
         tree.contempt = contempt;
+        tree.butterfly = (job.options.butterfly_history() > 0.0)
+            .then(|| tree.butterfly.take().unwrap_or_default());
+        if let Some(butterfly) = &tree.butterfly {
+            butterfly.fade();
+        }
         let room = job.limits.tree_bytes.map_or(usize::MAX, |bytes| bytes / 4);
         tree.shared_values.limit(room);
         let mut state = SearchState {
@@ -284,5 +289,42 @@ impl SearchState {
         let allowed: Vec<PackedMove> = edges.iter().map(|&edge| root.at(edge).m()).collect();
         let mut rng = rand::rngs::Xoshiro256PlusPlus::seed_from_u64(1);
         self.root_moves = RootMoves::new(&self.tree, &allowed, &SearchOptions::default(), &mut rng);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        chess::History,
+        options::Options,
+        search::{Limits, puct::tests::searched},
+    };
+
+    #[test]
+    fn butterfly_history_stays_with_the_game_and_fades() {
+        let options = Options {
+            butterfly_history: 8.0,
+            ..Options::default()
+        };
+        let mut game = History::default();
+        let job = |game: &History| Job::new(game.clone(), Limits::default(), options.search());
+        let moves: Vec<PackedMove> = legal_moves(game.position()).collect();
+        let turn = game.position().turn();
+        let tree = searched(100).0.tree;
+        assert!(tree.butterfly.is_none());
+        let tree = SearchState::new(tree, &job(&game)).tree;
+        tree.butterfly.as_ref().unwrap().record(turn, moves[0], 0.5);
+        let mean = |tree: &Tree| tree.butterfly.as_ref().unwrap().of(turn, moves[0]);
+        let recorded = mean(&tree);
+        assert!(recorded > 0.0);
+        let tree = SearchState::new(tree, &job(&game)).tree;
+        assert_eq!(mean(&tree), recorded / 2.0);
+        // Another game.
+        game.push(moves[1]);
+        let reply = legal_moves(game.position()).next().unwrap();
+        game.push(reply);
+        let tree = SearchState::new(tree, &job(&game)).tree;
+        assert_eq!(mean(&tree), 0.0);
     }
 }

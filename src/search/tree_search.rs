@@ -93,7 +93,7 @@ impl TreeSearch {
         clock: Arc<dyn Clock>,
     ) -> TreeSearch {
         let mut shared = Shared::new(tree, &job);
-        let worker = Worker::new(&job, 0, shared.state.tree.edges.take_writer());
+        let worker = Worker::new(&job, 0, &mut shared.state.tree);
         shared.check_limits(Duration::ZERO);
         TreeSearch {
             shared,

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{
     first_visits::FirstVisits,
+    leaf_priors::LeafPriors,
     leaf_values::LeafValues,
     search_contempt::ChosenBy,
     tree::{
@@ -151,6 +152,10 @@ pub(super) struct Visits {
     pub values: LeafValues,
     /// Visits backed up while gathering.
     pub out_of_order: usize,
+    /// How its priors become those of leaves.
+    pub priors: LeafPriors,
+    /// Scratch: the priors of one leaf.
+    pub changed: Vec<f32>,
     /// Writes the edges of the leaves.
     pub writer: EdgeWriter,
     /// Whether visits that come to a position without moves go on to these moves at once, to where they would come if
@@ -161,11 +166,12 @@ pub(super) struct Visits {
 }
 
 impl Visits {
-    /// No visits; edges are written by `writer`, and `values` are those of leaves.
-    pub fn new(writer: EdgeWriter, values: LeafValues) -> Visits {
+    /// No visits; edges are written by `writer`, and `values` and `priors` are those of leaves.
+    pub fn new(writer: EdgeWriter, values: LeafValues, priors: LeafPriors) -> Visits {
         Visits {
             writer,
             values,
+            priors,
             ..Visits::default()
         }
     }
@@ -242,8 +248,12 @@ impl Visits {
     pub fn receive(&mut self, batch: &Batch) -> Result<(), Full> {
         for visit in &mut self.list {
             if let VisitState::Queued(index, is_safe) = visit.state {
-                let (moves, policy) = (batch.moves(index), batch.policy(index));
-                let edges = self.writer.write_moves(moves, policy)?;
+                let moves = batch.moves(index);
+                self.changed.clear();
+                self.changed.extend_from_slice(batch.policy(index));
+                self.priors
+                    .change(visit.steps.len(), moves, &mut self.changed);
+                let edges = self.writer.write_moves(moves, &self.changed)?;
                 let evaluated = (batch.value(index), is_safe);
                 let leaf = Leaf::evaluated(evaluated, edges, visit.steps.len(), &self.values);
                 visit.state = VisitState::Ready(leaf);

@@ -16,7 +16,7 @@ use shakmaty::{Color, Position};
 
 use super::job::Job;
 use crate::{
-    chess::wdl::Tails,
+    chess::{turn_after, wdl::Tails},
     network::Value,
     options::{ContemptMode, SearchOptions},
 };
@@ -69,11 +69,7 @@ impl WdlContempt {
             return value;
         };
         let s = tails.s.min(self.max_s);
-        let turn = if depth.is_multiple_of(2) {
-            self.root_turn
-        } else {
-            self.root_turn.other()
-        };
+        let turn = turn_after(self.root_turn, depth);
         let changed = Tails {
             mu: tails.mu + self.sign(turn) * s * s * self.scale.shift,
             s: s * self.scale.ratio,

@@ -8,12 +8,13 @@ use super::{
     error::Failure,
     expand::{ExpandContext, Replay},
     job::Job,
+    leaf_priors::LeafPriors,
     leaf_values::LeafValues,
     params::SearchParams,
     refine::Refinement,
     select::{BatchLimits, Descent, Selection},
     state::SearchState,
-    tree::{Full, edges::EdgeWriter},
+    tree::{Full, Tree, edges::EdgeWriter},
     visits::Visits,
 };
 use crate::network::Batch;
@@ -35,12 +36,14 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// The worker of this number, which writes edges with `writer`.
-    pub fn new(job: &Job, number: u64, writer: EdgeWriter) -> Worker {
+    /// The worker of this number, with an edge writer of this tree.
+    pub fn new(job: &Job, number: u64, tree: &mut Tree) -> Worker {
+        let priors = LeafPriors::new(job, tree.butterfly.as_ref());
+        let writer = tree.edges.take_writer();
         Worker {
             rng: job.rng(number),
             replay: Replay::new(&job.history),
-            visits: Visits::new(writer, LeafValues::new(job)),
+            visits: Visits::new(writer, LeafValues::new(job), priors),
             refinement: Refinement::default(),
             descent: Descent::default(),
             paths: Paths::default(),
@@ -130,6 +133,7 @@ impl Worker {
         context.expand(&mut self.visits, &mut self.replay, batch)?;
         if let Some(refiner) = context.evaluator.refiner() {
             let writer = &mut self.visits.writer;
+            let refiner = (refiner, context.evaluator.modelled_side());
             self.refinement
                 .evaluate(refiner, &mut self.replay, writer)?;
         }

@@ -287,6 +287,25 @@ fn a_moving_average_is_the_recursion_of_its_formula() {
 }
 
 #[test]
+fn butterfly_history_changes_new_priors_of_any_network() {
+    let opening = game("startpos", ["e2e4", "e7e5", "g1f3", "b8c6", "f1b5"]);
+    // Priors that come with values, as a network's in batches, and priors that are computed when they are needed.
+    let with_hash = |settings: &[(&str, &str)]| Setup::new(options(settings));
+    let setups: [&dyn Fn(&[(&str, &str)]) -> Setup; 2] = [&with_hash, &with_default_network];
+    for setup in setups {
+        let found = |settings: &[(&str, &str)]| {
+            let setup = setup(settings);
+            let line = setup.search(&opening, 600).report.lines[0].clone();
+            setup.tree.lock().assert_consistent();
+            (line.value, line.pv)
+        };
+        let with_history = found(&[("ButterflyHistory", "20")]);
+        assert_ne!(with_history, found(&[]));
+        assert_eq!(with_history, found(&[("ButterflyHistory", "20")]));
+    }
+}
+
+#[test]
 fn optimal_selection_tries_every_move_of_the_root() {
     let game = position(QXH7);
     let unvisited = |setting: &str| {

@@ -20,7 +20,7 @@ use super::prior_transforms::{PriorContext, PriorTransform};
 use crate::{
     chess::{PackedMove, Ply, moves::MAX_MOVES},
     network::{
-        Added, Batch, EvalPosition, EvaluateError, Evaluator, Info, Refiner, batch::SubBatch,
+        Added, Batch, EvalPosition, EvaluateError, Evaluator, Info, batch::SubBatch,
         evaluator::add_with_priors, input::View,
     },
     threads,
@@ -270,11 +270,12 @@ impl Evaluator for SearchEvaluator {
         info
     }
 
-    fn refiner(&self) -> Option<Refiner<'_>> {
-        self.refiner.as_ref().map(|network| Refiner {
-            network: &**network,
-            modelled: self.opponent.as_ref().map(|opponent| opponent.side),
-        })
+    fn refiner(&self) -> Option<&dyn Evaluator> {
+        self.refiner.as_deref()
+    }
+
+    fn modelled_side(&self) -> Option<Color> {
+        self.opponent.as_ref().map(|opponent| opponent.side)
     }
 
     fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {

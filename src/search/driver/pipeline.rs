@@ -27,7 +27,7 @@ use crate::{
     search::{
         error::Failure,
         job::Job,
-        tree::{Full, edges::EdgeWriter},
+        tree::{Full, Tree},
         tree_search::Shared,
         worker::Worker,
     },
@@ -55,8 +55,8 @@ struct Packet {
 }
 
 impl Packet {
-    fn new(job: &Job, number: u64, writer: EdgeWriter) -> Packet {
-        let mut worker = Worker::new(job, number, writer);
+    fn new(job: &Job, number: u64, tree: &mut Tree) -> Packet {
+        let mut worker = Worker::new(job, number, tree);
         worker.extend_visits();
         Packet {
             worker,
@@ -142,8 +142,11 @@ impl<'a, 'b> Pipeline<'a, 'b> {
         };
         let mut shared = search.shared.lock();
         let packet = |number| {
-            let writer = shared.state.tree.edges.take_writer();
-            Box::new(Packet::new(search.job, number as u64, writer))
+            Box::new(Packet::new(
+                search.job,
+                number as u64,
+                &mut shared.state.tree,
+            ))
         };
         let packets = (0..search.threads + spare).map(packet).collect();
         Pipeline {

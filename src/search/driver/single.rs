@@ -14,8 +14,7 @@ use crate::{
 impl Search<'_> {
     /// Searches with this thread alone until the search is over. Calls `pause` with the elapsed time between batches.
     pub(super) fn search_alone(&self, pause: &mut dyn FnMut(Duration)) {
-        let writer = self.shared.lock().state.tree.edges.take_writer();
-        let mut worker = Worker::new(self.job, 0, writer);
+        let mut worker = Worker::new(self.job, 0, &mut self.shared.lock().state.tree);
         let mut batch = Batch::default();
         loop {
             let mut shared = self.shared.lock();

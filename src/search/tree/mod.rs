@@ -20,6 +20,8 @@ pub(super) mod records;
 pub(super) mod reroot;
 pub(super) mod transpositions;
 
+use std::sync::Arc;
+
 use shakmaty::{Color, Position};
 
 pub use self::full::Full;
@@ -29,7 +31,7 @@ use self::{
     records::{ReplyRecord, ReplyRecords, Rule},
     transpositions::SharedValues,
 };
-use super::wdl_contempt::WdlContempt;
+use super::{butterfly::Butterfly, wdl_contempt::WdlContempt};
 use crate::chess::History;
 
 /// Block sizes for children; a node moves to the next class when its block is full.
@@ -54,6 +56,8 @@ pub struct Tree {
     pub(super) rule: Option<Rule>,
     /// Statistics of positions, independent of their place in the tree.
     pub(super) shared_values: SharedValues,
+    /// How moves turned out anywhere in the tree; `None` if nobody asks (`ButterflyHistory`).
+    pub(super) butterfly: Option<Arc<Butterfly>>,
     /// The WDL contempt applied to the network's values, seen from the root; a change drops the tree.
     pub(super) contempt: Option<WdlContempt>,
     /// In an analysis: trees of earlier positions, the latest last. Their own caches are empty.
@@ -72,6 +76,7 @@ impl Default for Tree {
             root_turn: Color::White,
             rule: None,
             shared_values: SharedValues::default(),
+            butterfly: None,
             contempt: None,
             tree_cache: Vec::new(),
         }

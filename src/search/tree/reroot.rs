@@ -23,6 +23,7 @@ pub(in crate::search) fn reroot(tree: &mut Tree, history: &History, rule: Option
             fresh.records = ReplyRecords::following(&tree.records);
             let mut old = std::mem::take(tree);
             fresh.shared_values = std::mem::take(&mut old.shared_values);
+            fresh.butterfly = old.butterfly.take();
             // The copy is never larger than the original, which fitted.
             let is_copied = copy(&mut old, id, &mut fresh, SourceTree::Consumed).is_ok();
             *tree = match is_copied && has_visits(&fresh) {
@@ -61,6 +62,7 @@ pub(in crate::search) fn reroot_in_analysis(
             let cached = &mut tree_cache[place];
             let mut fresh = Tree::new(history.clone(), rule.clone());
             fresh.records = ReplyRecords::following(&cached.records);
+            fresh.butterfly = cached.butterfly.clone();
             let is_copied = copy(cached, id, &mut fresh, SourceTree::Kept).is_ok();
             match is_copied && has_visits(&fresh) {
                 true => fresh,
