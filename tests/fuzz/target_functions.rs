@@ -266,7 +266,13 @@ pub fn pgn(bytes: &[u8]) {
         let written = plain_games(text.as_bytes());
         assert_eq!(written, Some(vec![game.moves.clone()]), "{text}");
     }
-    if let Some(plain) = plain_games(bytes)
+    // Of a damaged tag the other reader takes what looks like moves, and may divide the file at another place.
+    let quotes = |line: &[u8]| line.iter().filter(|&&byte| byte == b'"').count();
+    let is_whole = |line: &[u8]| line.ends_with(b"\"]") && quotes(line) == 2;
+    let mut lines = bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let has_damaged_tag = lines.any(|line| line.starts_with(b"[") && !is_whole(line));
+    if !has_damaged_tag
+        && let Some(plain) = plain_games(bytes)
         && plain.len() == games.len()
         && read().take(200).all(|game| game.is_ok())
     {

@@ -290,11 +290,12 @@ fn a_moving_average_is_the_recursion_of_its_formula() {
 fn butterfly_history_changes_new_priors_of_any_network() {
     let opening = game("startpos", ["e2e4", "e7e5", "g1f3", "b8c6", "f1b5"]);
     // Priors that come with values, as a network's in batches, and priors that are computed when they are needed.
-    let with_hash = |settings: &[(&str, &str)]| Setup::new(options(settings));
-    let setups: [&dyn Fn(&[(&str, &str)]) -> Setup; 2] = [&with_hash, &with_default_network];
-    for setup in setups {
+    for comes_with_values in [true, false] {
         let found = |settings: &[(&str, &str)]| {
-            let setup = setup(settings);
+            let setup = match comes_with_values {
+                true => Setup::new(options(settings)),
+                false => with_default_network(settings),
+            };
             let line = setup.search(&opening, 600).report.lines[0].clone();
             setup.tree.lock().assert_consistent();
             (line.value, line.pv)
