@@ -73,7 +73,8 @@ mod tests {
         search::Limits,
     };
 
-    /// The changes with this weight at the start position, where the first move of White has gained 0.4 again and again.
+    /// The changes with this weight at the start position, where the first move of White has gained 0.4 again and
+    /// again.
     fn changes(weight: f32) -> (LeafPriors, Vec<PackedMove>) {
         let options = Options {
             butterfly_history: weight,
