@@ -9,13 +9,19 @@ pub enum OpponentKind {
     Computer,
 }
 
+impl OpponentKind {
+    /// The words for them, in `UCI_Opponent` and in profiles.
+    pub const WORDS: [(&str, OpponentKind); 2] = [
+        ("human", OpponentKind::Human),
+        ("computer", OpponentKind::Computer),
+    ];
+}
+
 /// The kind of opponent in the text of `UCI_Opponent` (see [`rating`]); `None` if it is missing.
 pub fn kind(text: &str) -> Option<OpponentKind> {
-    match text.split_whitespace().nth(2)? {
-        "human" => Some(OpponentKind::Human),
-        "computer" => Some(OpponentKind::Computer),
-        _ => None,
-    }
+    let given = text.split_whitespace().nth(2)?;
+    let mut words = OpponentKind::WORDS.iter();
+    words.find_map(|&(word, kind)| (word == given).then_some(kind))
 }
 
 /// The rating in the text of `UCI_Opponent`: a title or none, a rating or none, computer or human, and a name. `None`

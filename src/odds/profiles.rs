@@ -33,11 +33,6 @@ const MAIA_RATINGS: Range<u32> = 1100..1901;
 
 /// The words of `colour`.
 const SIDES: [(&str, Color); 2] = [("white", Color::White), ("black", Color::Black)];
-/// The words of `opponent`.
-const OPPONENTS: [(&str, OpponentKind); 2] = [
-    ("human", OpponentKind::Human),
-    ("computer", OpponentKind::Computer),
-];
 /// The words of `network`.
 const NETWORKS: [(&str, NetworkChoice); 2] = [
     ("default", NetworkChoice::Default),
@@ -306,7 +301,7 @@ fn read_profile(table: &DeTable<'_>) -> Result<Profile, Mistake> {
             "deficit" => profile.deficit = Some(span(value)?),
             "colour" | "color" => profile.side = Some(one_of(value, SIDES, "")?),
             "rating" => profile.rating = Some(span(value)?),
-            "opponent" => profile.opponent = Some(one_of(value, OPPONENTS, "")?),
+            "opponent" => profile.opponent = Some(one_of(value, OpponentKind::WORDS, "")?),
             "advantage" => profile.advantage = Some(span(value)?),
             "clock" => profile.clock = Some(span(value)?),
             "network" => {
