@@ -300,12 +300,13 @@ fn back_up_by(
             break;
         }
         let parent = path[depth - 1];
-        if let (Some(butterfly), false) = (&tree.butterfly, tree.node(id).is_proven()) {
-            let (turn, before) = (turn_after(tree.root_turn, depth - 1), tree.node(parent));
-            if before.n > 0 {
-                let change = (value.wl + before.wl) as f32;
-                butterfly.record(turn, steps[depth - 1].m, change);
-            }
+        if let Some(butterfly) = &tree.butterfly
+            && !tree.node(id).is_proven()
+            && tree.node(parent).n > 0
+        {
+            let turn = turn_after(tree.root_turn, depth - 1);
+            let change = (value.wl + tree.node(parent).wl) as f32;
+            butterfly.record(turn, steps[depth - 1].m, change);
         }
         let parent_is_proven = tree.node(parent).is_proven() && depth > 1;
         if parent_is_proven {

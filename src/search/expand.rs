@@ -78,10 +78,8 @@ impl Replay {
 
     /// Changes the priors that that position was given, `depth` plies below the root.
     fn change_priors(&mut self, priors: &LeafPriors, depth: usize) {
-        if priors.is_active() {
-            let count = self.moves.len();
-            priors.change(depth, &self.moves, &mut self.priors[..count]);
-        }
+        let own = &mut self.priors[..self.moves.len()];
+        priors.change(depth, &self.moves, own);
     }
 
     /// Writes the moves of that position with the priors that it was given.

@@ -39,9 +39,20 @@ impl LeafPriors {
         }
     }
 
-    /// Whether any priors are changed.
-    pub fn is_active(&self) -> bool {
-        self.butterfly.is_some()
+    /// The priors of a leaf as [`LeafPriors::change`] makes them, in `room` if there is anything to change.
+    pub fn changed<'p>(
+        &self,
+        (depth, moves): (usize, &[PackedMove]),
+        priors: &'p [f32],
+        room: &'p mut Vec<f32>,
+    ) -> &'p [f32] {
+        if self.butterfly.is_none() {
+            return priors;
+        }
+        room.clear();
+        room.extend_from_slice(priors);
+        self.change(depth, moves, room);
+        room
     }
 
     /// Changes the priors (which add up to 1 before and after) of the moves of a leaf `depth` plies below the root.

@@ -152,9 +152,9 @@ pub(super) struct Visits {
     pub values: LeafValues,
     /// Visits backed up while gathering.
     pub out_of_order: usize,
-    /// How its priors become those of leaves.
+    /// How the network's priors become those of leaves.
     pub priors: LeafPriors,
-    /// Scratch: the priors of one leaf.
+    /// Scratch: the changed priors of one leaf.
     pub changed: Vec<f32>,
     /// Writes the edges of the leaves.
     pub writer: EdgeWriter,
@@ -249,11 +249,10 @@ impl Visits {
         for visit in &mut self.list {
             if let VisitState::Queued(index, is_safe) = visit.state {
                 let moves = batch.moves(index);
-                self.changed.clear();
-                self.changed.extend_from_slice(batch.policy(index));
-                self.priors
-                    .change(visit.steps.len(), moves, &mut self.changed);
-                let edges = self.writer.write_moves(moves, &self.changed)?;
+                let leaf = (visit.steps.len(), moves);
+                let priors = batch.policy(index);
+                let priors = self.priors.changed(leaf, priors, &mut self.changed);
+                let edges = self.writer.write_moves(moves, priors)?;
                 let evaluated = (batch.value(index), is_safe);
                 let leaf = Leaf::evaluated(evaluated, edges, visit.steps.len(), &self.values);
                 visit.state = VisitState::Ready(leaf);
