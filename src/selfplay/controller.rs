@@ -308,8 +308,8 @@ mod tests {
     }
 
     /// A network whose plain games are decisive, as weak networks' are, and which then learns: the ratio has to come
-    /// back to the author's bounds within a few batches, and to stay there. A limit that had grown without effect in the
-    /// meantime would need twice as many.
+    /// back to the author's bounds within a few batches, and to stay there. A limit that had grown without effect in
+    /// the meantime would need twice as many.
     #[test]
     fn a_network_that_learns_is_followed_from_out_of_reach_to_the_target() {
         for seed in 0..10 {

@@ -1,9 +1,9 @@
 //! The search compared with lc0's: visit counts of fixed positions on maia-1900, one thread, batches of one.
 //!
-//! The network is not part of the project. `tests/data/lc0` has lc0's counts for 100 nodes, and the network's outputs in
-//! the positions of these searches. With `SCORN_SHARED`, a folder with `nets/` and `reference/`, the searches run on the
-//! network itself, and with 800 nodes, too. The remaining differences come from lc0's fast exponential and its rounding
-//! of priors.
+//! The network is not part of the project. `tests/data/lc0` has lc0's counts for 100 nodes, and the network's outputs
+//! in the positions of these searches. With `SCORN_SHARED`, a folder with `nets/` and `reference/`, the searches run on
+//! the network itself, and with 800 nodes, too. The remaining differences come from lc0's fast exponential and its
+//! rounding of priors.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
 
