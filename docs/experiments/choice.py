@@ -76,7 +76,7 @@ def informative(path):
 def losses(program, options, labels, nodes):
     """The loss of the chosen move in each position."""
     lost = []
-    with chess.engine.SimpleEngine.popen_uci(program) as engine:
+    with chess.engine.SimpleEngine.popen_uci([program, "--show-hidden"]) as engine:
         engine.configure({"Threads": 1, "Seed": 1, **options})
         for fen, moves in labels:
             chosen = engine.play(chess.Board(fen), chess.engine.Limit(nodes=nodes), game=fen).move.uci()

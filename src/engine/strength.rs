@@ -87,6 +87,7 @@ pub(super) fn limit(options: &mut Options) {
     // The levels were measured without them.
     options.refine_weights.clear();
     options.check_bonus = 0.0;
+    options.butterfly_history = 0.0;
     if level.temperature > 0.0 {
         options.temperature = level.temperature;
         options.temp_decay_moves = 0;
