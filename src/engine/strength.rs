@@ -120,6 +120,22 @@ mod tests {
     }
 
     #[test]
+    fn what_the_levels_were_measured_without_is_off() {
+        let mut options = Options::default();
+        for (name, value) in [
+            ("UCI_LimitStrength", "true"),
+            ("CheckBonus", "0.05"),
+            ("ButterflyHistory", "8"),
+            ("RefineWeights", "<built in dense>"),
+        ] {
+            options.set(name, value).unwrap();
+        }
+        limit(&mut options);
+        assert_eq!((options.check_bonus, options.butterfly_history), (0.0, 0.0));
+        assert_eq!(options.refine_weights, "");
+    }
+
+    #[test]
     fn a_network_of_human_moves_plays_at_ratings_that_it_covers() {
         let mut options = Options::default();
         options.set("UCI_Elo", "1440").unwrap();
