@@ -121,15 +121,13 @@ mod tests {
 
     #[test]
     fn what_the_levels_were_measured_without_is_off() {
-        let mut options = Options::default();
-        for (name, value) in [
-            ("UCI_LimitStrength", "true"),
-            ("CheckBonus", "0.05"),
-            ("ButterflyHistory", "8"),
-            ("RefineWeights", "<built in dense>"),
-        ] {
-            options.set(name, value).unwrap();
-        }
+        let mut options = Options {
+            limit_strength: true,
+            check_bonus: 0.05,
+            butterfly_history: 8.0,
+            refine_weights: "<built in dense>".to_owned(),
+            ..Options::default()
+        };
         limit(&mut options);
         assert_eq!((options.check_bonus, options.butterfly_history), (0.0, 0.0));
         assert_eq!(options.refine_weights, "");
