@@ -87,7 +87,8 @@ against_stockfish() {
         "$(number losses "$cell.json")"
 }
 
-few() { echo "NodeLimit=$1;Temperature=1;TempDecayMoves=10"; }
+# As the network of 26 November 2026 recommended: the opponents stay the same.
+few() { echo "NodeLimit=$1;Temperature=1;TempDecayMoves=10;CertaintyProp=0;AutoExtend=false"; }
 policy="WeightsFile=<built in dense>;NodeLimit=1;Temperature=0.3;PolicyTemperature=1;RefineWeights="
 for name in plain contempt odds; do
     options=$weights${!name}

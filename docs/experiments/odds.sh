@@ -19,8 +19,10 @@ declare -A opponents=(
     [maia-1900]=$(policy "${MAIA:-}" 0.3)
     [maia-1900-t1]=$(policy "${MAIA:-}" 1)
 )
+# As the network of 26 November 2026 recommended: the opponents stay the same.
+before="CertaintyProp=0;AutoExtend=false"
 for nodes in 10 30 100; do
-    opponents[engine-$nodes]="NodeLimit=$nodes;Temperature=1;TempDecayMoves=10"
+    opponents[engine-$nodes]="NodeLimit=$nodes;Temperature=1;TempDecayMoves=10;$before"
 done
 declare -A positions=(
     [queen]="rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1"

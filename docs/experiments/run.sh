@@ -21,8 +21,9 @@ play() {
     [ -f "$folder/$name/summary.json" ] && return
     local resume=()
     [ -f "$folder/$name/manifest.json" ] && resume=(--resume)
-    "$scorn" selfplay --games "$count" --threads 1 --seed "$seed" --games-per-file 100 --records "$@" \
-        --out "$folder/$name" "${resume[@]}"
+    # Without the extensions that the network recommends since these games.
+    "$scorn" selfplay --games "$count" --threads 1 --seed "$seed" --games-per-file 100 --records \
+        --certainty-prop 0 --no-auto-extend "$@" --out "$folder/$name" "${resume[@]}"
 }
 
 plain=1000000000

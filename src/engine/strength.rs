@@ -88,6 +88,8 @@ pub(super) fn limit(options: &mut Options) {
     options.refine_weights.clear();
     options.check_bonus = 0.0;
     options.butterfly_history = 0.0;
+    options.certainty_prop = 0;
+    options.auto_extend = false;
     if level.temperature > 0.0 {
         options.temperature = level.temperature;
         options.temp_decay_moves = 0;
@@ -126,10 +128,13 @@ mod tests {
             check_bonus: 0.05,
             butterfly_history: 8.0,
             refine_weights: "<built in dense>".to_owned(),
+            certainty_prop: 2,
+            auto_extend: true,
             ..Options::default()
         };
         limit(&mut options);
         assert_eq!((options.check_bonus, options.butterfly_history), (0.0, 0.0));
+        assert_eq!((options.certainty_prop, options.auto_extend), (0, false));
         assert_eq!(options.refine_weights, "");
     }
 
