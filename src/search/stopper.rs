@@ -6,11 +6,12 @@ use shakmaty::Position;
 
 use super::{
     job::Job, limits::Limits, objective, open_choice::OpenChoice, report::Score, root::score,
-    state::SearchState,
+    state::SearchState, tree::node::Node,
 };
 use crate::options::{RootChoice, SearchOptions};
 
-/// Time after the first evaluation from which on the measured speed is used for predictions.
+/// Time after the first evaluation from which on the measured speed is used for predictions; a tenth of the budget, if
+/// that is less.
 const SETTLING_TIME: Duration = Duration::from_millis(200);
 
 /// Minimum visits of the root before information gain is measured.
@@ -23,8 +24,10 @@ pub(super) struct Stopper {
     options: Arc<SearchOptions>,
     /// Smart pruning's factor; 0 turns it off.
     pruning_factor: f64,
-    /// Whether the most visited move is played, so that smart pruning may decide by visits.
+    /// Whether the most visited move is played, so that smart pruning may decide by visits alone.
     chooses_by_visits: bool,
+    /// What a draw is worth to the side to move at the root.
+    draw_score: f32,
     /// Minimum number of batches before smart pruning.
     pruning_batches: u32,
     /// Whether smart pruning also applies to node limits.
@@ -52,6 +55,7 @@ impl Stopper {
             prunes_nodes: options.smart_pruning_nodes(),
             batches: (0, 0),
             open_choice: bank.map(|bank| OpenChoice::new(bank, draw_score)),
+            draw_score,
             limits: job.limits.clone(),
             options: Arc::clone(&job.options),
             pruning_factor: f64::from(options.smart_pruning_factor()),
@@ -154,15 +158,15 @@ impl Stopper {
     }
 
     /// Smart pruning, for searches with a time budget (and optionally a node limit): the remaining visits cannot
-    /// change the choice.
+    /// change which move has most. Where the choice is not by visits, that move must have the best value, too: then its
+    /// lower bound and the sum of its value and the logarithm of its visits are most probably the best.
     fn is_choice_settled(
         &self,
         state: &mut SearchState,
         elapsed: Duration,
         first: (Duration, u64),
     ) -> bool {
-        let is_on = self.pruning_factor > 0.0 && self.chooses_by_visits;
-        if !is_on || self.batches.0 < self.pruning_batches {
+        if self.pruning_factor == 0.0 || self.batches.0 < self.pruning_batches {
             return false;
         }
         let left = state.progress.visits_left(state.root().n);
@@ -170,7 +174,7 @@ impl Stopper {
         let remaining = match self.deadline(elapsed) {
             Some(end) => {
                 let since_first = elapsed.saturating_sub(first.0);
-                if since_first < SETTLING_TIME {
+                if since_first < SETTLING_TIME.min(end / 10) {
                     return false;
                 }
                 let done = state.progress.playouts.saturating_sub(first.1);
@@ -181,13 +185,23 @@ impl Stopper {
             None => return false,
         };
         let catch_up = (remaining as f64 / self.pruning_factor) as u64;
-        state.progress.catch_up = catch_up;
-        let (mut most, mut second) = (0, 0);
-        for child in state.contenders() {
-            second = second.max(child.n.min(most));
-            most = most.max(child.n);
+        if self.chooses_by_visits {
+            state.progress.catch_up = catch_up;
         }
-        u64::from(most - second) > catch_up
+        let Some(leader) = state.contenders().max_by_key(|child| child.n) else {
+            return false;
+        };
+        let q = leader.q(self.draw_score);
+        let is_behind = |other: &Node| {
+            let has_less_value = other.n < 2 || other.q(self.draw_score) <= q;
+            u64::from(leader.n - other.n) > catch_up && (self.chooses_by_visits || has_less_value)
+        };
+        // Moves that were never visited have no child.
+        u64::from(leader.n) > catch_up
+            && state
+                .contenders()
+                .filter(|child| child.edge != leader.edge)
+                .all(is_behind)
     }
 
     /// Whether the distribution of root visits has (nearly) stopped changing.
@@ -246,7 +260,7 @@ mod tests {
         search::{
             progress::Progress,
             tree::{
-                node::{Bounds, Node, Origin},
+                node::{Bounds, Origin},
                 records::Rule,
             },
         },
@@ -262,15 +276,15 @@ mod tests {
 
     /// Half of ten seconds is over and 1000 visits are done, so 1000 more are possible.
     fn is_over(state: &mut SearchState) -> bool {
-        is_over_with(state, Options::default())
-    }
-
-    fn is_over_with(state: &mut SearchState, options: Options) -> bool {
         let limits = Limits {
             budget: Some(Duration::from_secs(10)),
             ..Limits::default()
         };
-        let job = Job::new(History::default(), limits.clone(), options.search());
+        let job = Job::new(
+            History::default(),
+            limits.clone(),
+            SearchOptions::default(),
+        );
         state.progress = Progress::new(&limits);
         let mut stopper = Stopper::new(&job);
         assert!(!stopper.is_over(state, Duration::ZERO));
@@ -288,12 +302,6 @@ mod tests {
         let mut excluded = SearchState::with_children(&far_ahead);
         excluded.allow(&[1, 2]);
         assert!(!is_over(&mut excluded));
-        let by_bound = Options {
-            root_choice: RootChoice::Lcb,
-            ..Options::default()
-        };
-        let mut state = SearchState::with_children(&far_ahead);
-        assert!(!is_over_with(&mut state, by_bound));
     }
 
     #[test]
@@ -394,6 +402,42 @@ mod tests {
             ("KLDGainAverageInterval", "10"),
         ];
         assert_eq!(ended(&open, &kld), [false, true, true, true, true]);
+    }
+
+    #[test]
+    fn a_lead_in_visits_settles_a_choice_by_value_only_with_the_best_value() {
+        let is_settled = |choice: &str, [first, second]: [(u32, f64); 2]| {
+            let mut options = Options::default();
+            options.set("RootChoice", choice).unwrap();
+            let limits = Limits {
+                budget: Some(Duration::from_secs(10)),
+                ..Limits::default()
+            };
+            let job = Job::new(History::default(), limits.clone(), options.search());
+            let children = [first, second].map(|(n, wl)| Node {
+                wl,
+                ..child(n, ROOT)
+            });
+            let mut state = SearchState::with_children(&children);
+            state.progress = Progress::new(&limits);
+            let mut stopper = Stopper::new(&job);
+            // 1000 visits a second: 5000 more at the second observation.
+            [0, 5].map(|second| {
+                state.progress.playouts = 1000 * second;
+                stopper.is_over(&mut state, Duration::from_secs(second))
+            }) == [false, true]
+        };
+        for (first, by_visits, by_bound) in [
+            ((6000, 0.2), true, true),
+            ((6000, 0.05), true, false),
+            ((3000, 0.2), false, false),
+        ] {
+            let both = [first, (100, 0.1)];
+            assert_eq!(is_settled("visits", both), by_visits, "{both:?}");
+            assert_eq!(is_settled("lcb", both), by_bound, "{both:?}");
+        }
+        // One visit proves nothing.
+        assert!(is_settled("lcb", [(6000, 0.05), (1, 0.1)]));
     }
 
     #[test]
