@@ -280,11 +280,7 @@ mod tests {
             budget: Some(Duration::from_secs(10)),
             ..Limits::default()
         };
-        let job = Job::new(
-            History::default(),
-            limits.clone(),
-            SearchOptions::default(),
-        );
+        let job = Job::new(History::default(), limits.clone(), SearchOptions::default());
         state.progress = Progress::new(&limits);
         let mut stopper = Stopper::new(&job);
         assert!(!stopper.is_over(state, Duration::ZERO));
