@@ -519,11 +519,10 @@ fn learned_policy(position: &Chess, search_result: &SearchResult) -> (Vec<f32>, 
     for m in legal_moves(position) {
         probabilities[index(m)] = 0.0;
     }
-    let total: u32 = search_result.moves.iter().map(|stat| stat.n).sum();
+    let total: u32 = search_result.learned_visits().map(|(.., n)| n).sum();
     let mut kld = 0.0_f64;
-    for stat in &search_result.moves {
-        let Some(m) = stat.m else { continue };
-        let share = stat.n as f32 / total.max(1) as f32;
+    for (stat, m, n) in search_result.learned_visits() {
+        let share = n as f32 / total.max(1) as f32;
         probabilities[index(m)] = share;
         if share > 0.0 && stat.p > 0.0 {
             kld += f64::from(share) * f64::from(share / stat.p).ln();

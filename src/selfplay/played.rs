@@ -47,6 +47,20 @@ impl SearchResult {
         self.moves.iter().find(|stat| stat.m == Some(m))
     }
 
+    /// The root's moves and their visits, to learn from. Where none has any, because the result was certain before the
+    /// first visit (`CertaintyProp`) or the search had one node, the best move counts as visited once.
+    pub fn learned_visits(&self) -> impl Iterator<Item = (&MoveStat, PackedMove, u32)> {
+        let are_unvisited = self.moves.iter().all(|stat| stat.n == 0);
+        self.moves.iter().filter_map(move |stat| {
+            let m = stat.m?;
+            let n = match are_unvisited {
+                true => u32::from(m == self.best),
+                false => stat.n,
+            };
+            Some((stat, m, n))
+        })
+    }
+
     /// A move's mean value; the root's if it was never visited.
     pub fn value(&self, m: PackedMove) -> Value {
         let value = self.stat(m).and_then(|stat| stat.value);

@@ -120,11 +120,11 @@ fn push(samples: &mut Samples, game: &PlayedGame, sample: &Sample<'_>, target: M
 
 /// The root's moves and their visits.
 fn visits_of(search_result: &SearchResult, pack: impl Fn(PackedMove) -> u16) -> Vec<(u16, u32)> {
-    let entry = |stat: &MoveStat| {
+    let entry = |(stat, m, n): (&MoveStat, PackedMove, u32)| {
         let frozen = if stat.frozen { FROZEN } else { 0 };
-        Some((pack(stat.m?) | frozen, stat.n))
+        (pack(m) | frozen, n)
     };
-    search_result.moves.iter().filter_map(entry).collect()
+    search_result.learned_visits().map(entry).collect()
 }
 
 /// The root's moves and their priors, in millionths.
@@ -250,5 +250,13 @@ mod tests {
         assert_eq!((policy.best, policy.visits), (aside, 1_000_000));
         // The move that was played is the same.
         assert_eq!(policy.record, visits.record);
+        // A mate that is seen before the first visit.
+        let MoveSource::Search(search_result) = &mut game.moves[0].source else {
+            panic!("the move is a search's");
+        };
+        search_result.moves = vec![stat(king, 0, 0.75), stat(pushed, 0, 0.25)];
+        search_result.best = pushed;
+        let certain = first_sample(&game, MoveTarget::Visits);
+        assert_eq!(certain.moves, [(aside, 0), (two_squares, 1)]);
     }
 }
