@@ -68,11 +68,8 @@ impl OpenChoice {
     }
 
     fn has_better_value(&self, state: &SearchState) -> bool {
-        let most = state.contenders().max_by_key(|child| child.n);
-        let Some(most) = most else { return false };
-        let q = most.q(self.draw_score);
-        let mut visited = state.contenders().filter(|child| child.n > 0);
-        visited.any(|child| child.q(self.draw_score) > q)
+        let leader = state.leader();
+        leader.is_some_and(|leader| state.has_better_value(leader, 1, self.draw_score))
     }
 
     /// Whether another move has more visits at `end`, at the pace of the last periods and the expected changes of

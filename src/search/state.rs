@@ -233,6 +233,18 @@ impl SearchState {
         self.allowed_children().filter(|child| !child.is_lost())
     }
 
+    /// The contender with the most visits.
+    pub fn leader(&self) -> Option<&Node> {
+        self.contenders().max_by_key(|child| child.n)
+    }
+
+    /// Whether a contender with at least so many visits has a better value than `leader`.
+    pub fn has_better_value(&self, leader: &Node, visits: u32, draw_score: f32) -> bool {
+        let q = leader.q(draw_score);
+        let mut known = self.contenders().filter(|child| child.n >= visits);
+        known.any(|child| child.q(draw_score) > q)
+    }
+
     /// Prior mass of the root moves that have been visited.
     pub fn visited_root_mass(&self) -> f32 {
         self.visits_at_root(&self.tree.slots_by_edge(self.root())).0

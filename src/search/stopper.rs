@@ -6,7 +6,7 @@ use shakmaty::Position;
 
 use super::{
     job::Job, limits::Limits, objective, open_choice::OpenChoice, report::Score, root::score,
-    state::SearchState, tree::node::Node,
+    state::SearchState,
 };
 use crate::options::{RootChoice, SearchOptions};
 
@@ -188,20 +188,14 @@ impl Stopper {
         if self.chooses_by_visits {
             state.progress.catch_up = catch_up;
         }
-        let Some(leader) = state.contenders().max_by_key(|child| child.n) else {
+        let Some(leader) = state.leader() else {
             return false;
         };
-        let q = leader.q(self.draw_score);
-        let is_behind = |other: &Node| {
-            let has_less_value = other.n < 2 || other.q(self.draw_score) <= q;
-            u64::from(leader.n - other.n) > catch_up && (self.chooses_by_visits || has_less_value)
-        };
+        let others = state.contenders().filter(|child| child.edge != leader.edge);
         // Moves that were never visited have no child.
-        u64::from(leader.n) > catch_up
-            && state
-                .contenders()
-                .filter(|child| child.edge != leader.edge)
-                .all(is_behind)
+        let second = others.map(|other| other.n).max().unwrap_or(0);
+        u64::from(leader.n - second) > catch_up
+            && (self.chooses_by_visits || !state.has_better_value(leader, 2, self.draw_score))
     }
 
     /// Whether the distribution of root visits has (nearly) stopped changing.
@@ -260,7 +254,7 @@ mod tests {
         search::{
             progress::Progress,
             tree::{
-                node::{Bounds, Origin},
+                node::{Bounds, Node, Origin},
                 records::Rule,
             },
         },
