@@ -39,13 +39,13 @@ pub use format::InputFormat;
 pub use from_onnx::from_onnx;
 pub use model::{
     ALPHAZERO_PLANES, ALPHAZERO_POLICY, AlphaZeroMoves, Calibration, ConvertOptions, DataType,
-    LegalMoves, OnnxEncoding, OnnxModel, PackedInput, metadata_key,
+    KernelModel, LegalMoves, OnnxEncoding, OnnxModel, PackedInput, metadata_key,
 };
 pub use net::Net;
 pub(crate) use net::read_file;
 pub use onnx::{
     PlaneSet,
-    graph::Operators,
+    graph::{BATCH_DIMENSION, Operators},
     legal_moves::gather_legal_moves,
     pack::pack_input,
     read::{metadata as onnx_metadata, read_onnx, read_onnx_as},

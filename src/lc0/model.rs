@@ -126,6 +126,13 @@ pub struct PackedInput {
     pub scalars: String,
 }
 
+/// What distinguishes a model with Scorn's own operators ([`Operators::Scorn`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelModel {
+    /// The place of each entry of the policy vector among the logits that the network computes.
+    pub policy_places: Vec<i32>,
+}
+
 /// The inputs of a model whose policy is the probabilities of the legal moves; see
 /// [`gather_legal_moves`](super::gather_legal_moves).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,6 +158,8 @@ pub struct OnnxModel {
     pub planes_read: PlaneSet,
     /// The inputs for legal moves, if the policy is their probabilities.
     pub legal_moves: Option<LegalMoves>,
+    /// If the model has Scorn's own operators.
+    pub kernels: Option<KernelModel>,
     /// Whether the model computes shapes at run time, which GPUs leave to the CPU.
     pub computes_shapes: bool,
     /// Whether it has convolutions.
@@ -193,6 +202,7 @@ impl OnnxModel {
             input: tensor_name::INPUT.to_owned(),
             packed: None,
             legal_moves: None,
+            kernels: None,
             planes_read: PlaneSet::ALL,
             computes_shapes: false,
             has_convolutions: false,

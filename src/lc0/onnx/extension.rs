@@ -3,6 +3,7 @@
 
 use prost::{Message, bytes::Bytes};
 
+use super::graph::KERNEL_DOMAIN;
 use super::proto::{
     AttributeProto, Dimension, Extent, GraphProto, ModelProto, NodeProto, TensorProto, TensorShape,
     TensorType, TypeProto, ValueInfo, attribute_type, data_type,
@@ -100,13 +101,34 @@ impl Extension {
         inputs: &[&String],
         attribute: Option<AttributeProto>,
     ) -> String {
+        self.node_of(None, operation, output, inputs, attribute)
+    }
+
+    /// A node of Scorn's own operators, whose output has this name.
+    pub(super) fn kernel_node(
+        &mut self,
+        operation: &str,
+        output: String,
+        inputs: &[&String],
+    ) -> String {
+        self.node_of(Some(KERNEL_DOMAIN), operation, output, inputs, None)
+    }
+
+    fn node_of(
+        &mut self,
+        domain: Option<&str>,
+        operation: &str,
+        output: String,
+        inputs: &[&String],
+        attribute: Option<AttributeProto>,
+    ) -> String {
         let node = NodeProto {
             input: inputs.iter().map(ToString::to_string).collect(),
             output: vec![output.clone()],
             name: Some(format!("{}/to/{output}", self.prefix)),
             op_type: Some(operation.to_owned()),
             attribute: attribute.into_iter().collect(),
-            domain: None,
+            domain: domain.map(str::to_owned),
         };
         self.graph.node.push(node.encode_to_vec().into());
         output
@@ -122,6 +144,12 @@ impl Extension {
     pub(super) fn integers(&mut self, name: &str, values: &[i64]) -> String {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes());
         self.constant(name, &[values.len()], data_type::INT64, bytes.collect())
+    }
+
+    /// A constant list of 32-bit integers.
+    pub(super) fn small_integers(&mut self, name: &str, values: &[i32]) -> String {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes());
+        self.constant(name, &[values.len()], data_type::INT32, bytes.collect())
     }
 
     /// A constant of any type, whose bytes are given.

@@ -18,6 +18,8 @@ use super::proto::{
 };
 use crate::lc0::format::Activation;
 
+/// The name of the first dimension of inputs and outputs in written models, if it has no fixed size.
+pub const BATCH_DIMENSION: &str = "batch";
 /// The operator set of written models.
 const OPSET: i64 = 17;
 /// The version of ONNX's file format.
@@ -25,6 +27,9 @@ const IR_VERSION: i64 = 8;
 /// The name and version of the operator set of ONNX Runtime.
 const RUNTIME_DOMAIN: &str = "com.microsoft";
 const RUNTIME_OPSET: i64 = 1;
+/// The name and version of the set of Scorn's own operators.
+pub(crate) const KERNEL_DOMAIN: &str = "scorn";
+const KERNEL_OPSET: i64 = 1;
 
 /// The floating point type of weights and of the computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +76,25 @@ pub enum Operators {
     /// operator each, and nothing depends on lists that the processor copies to a GPU at run time (`Concat` of
     /// unequal parts). For 32- and 16-bit floats; other types get ONNX's own.
     OnnxRuntime,
+    /// Scorn's own kernels, too: what stands between two products or convolutions is one operator, and boards have their
+    /// channels last, \[batch, 8, 8, channels\]. The graph takes its planes so, in the precision of the computation,
+    /// and its policy is the logits of the network in their own order; [`pack_input`](super::pack_input) and
+    /// [`gather_legal_moves`](super::gather_legal_moves) complete it. For the types that ONNX Runtime's operators have.
+    Scorn,
+}
+
+/// The numbers of activations in the attribute `activation` of Scorn's own operators.
+pub(crate) fn activation_code(activation: Activation) -> i64 {
+    match activation {
+        Activation::None => 0,
+        Activation::Relu => 1,
+        Activation::Tanh => 2,
+        Activation::Sigmoid => 3,
+        Activation::Relu2 => 4,
+        Activation::Swish => 5,
+        Activation::Mish => 6,
+        Activation::Selu => 7,
+    }
 }
 
 /// The name of a tensor in the graph.
@@ -155,6 +179,8 @@ impl QuantizedWeights {
 /// A graph being built.
 pub(crate) struct Graph {
     precision: Precision,
+    /// That of the graph as a whole; some nodes have another.
+    main_precision: Precision,
     /// Whether values are limited before squaring in other precisions than [`Precision::Float16`], too.
     limits_squares: bool,
     /// The operators that may be written.
@@ -197,9 +223,14 @@ fn float(name: &str, value: f32) -> AttributeProto {
 
 /// A float32 input or output whose first dimension is the batch.
 fn value_info(name: &str, batch: Option<usize>, dims: &[usize]) -> ValueInfo {
+    typed_info(name, data_type::FLOAT, batch, dims)
+}
+
+/// An input or output of this type whose first dimension is the batch.
+fn typed_info(name: &str, element: i32, batch: Option<usize>, dims: &[usize]) -> ValueInfo {
     let batch = match batch {
         Some(size) => Extent::Value(size as i64),
-        None => Extent::Param("batch".to_owned()),
+        None => Extent::Param(BATCH_DIMENSION.to_owned()),
     };
     let rest = dims.iter().map(|&dim| Extent::Value(dim as i64));
     let dim = std::iter::once(batch)
@@ -212,7 +243,7 @@ fn value_info(name: &str, batch: Option<usize>, dims: &[usize]) -> ValueInfo {
         name: Some(name.to_owned()),
         r#type: Some(TypeProto {
             tensor_type: Some(TensorType {
-                elem_type: Some(data_type::FLOAT),
+                elem_type: Some(element),
                 shape: Some(TensorShape { dim }),
             }),
         }),
@@ -237,6 +268,7 @@ impl Graph {
     pub(crate) fn new(name: &str, precision: Precision) -> Graph {
         Graph {
             precision,
+            main_precision: precision,
             limits_squares: false,
             operators: Operators::Standard,
             has_runtime_nodes: false,
@@ -265,7 +297,14 @@ impl Graph {
 
     /// Whether ONNX Runtime's own operators are written, which are not defined for all types.
     pub(crate) fn is_for_runtime(&self) -> bool {
-        self.operators == Operators::OnnxRuntime && self.precision != Precision::BFloat16
+        self.operators != Operators::Standard && self.precision != Precision::BFloat16
+    }
+
+    /// Whether Scorn's own operators are written, and boards have their channels last.
+    pub(crate) fn is_for_kernels(&self) -> bool {
+        self.operators == Operators::Scorn
+            && self.main_precision != Precision::BFloat16
+            && self.precision == self.main_precision
     }
 
     /// The type of weights and computation.
@@ -283,6 +322,26 @@ impl Graph {
         self.constants
             .contains(name)
             .then(|| GraphValue(name.to_owned()))
+    }
+
+    /// The graph's input in the precision of the computation.
+    pub(crate) fn raw_input(
+        &mut self,
+        name: &str,
+        batch: Option<usize>,
+        dims: &[usize],
+    ) -> GraphValue {
+        let element = self.precision.data_type();
+        let input = typed_info(name, element, batch, dims);
+        self.graph.input.push(input);
+        GraphValue(name.to_owned())
+    }
+
+    /// Declares a value as an output in the precision of the computation.
+    pub(crate) fn raw_output(&mut self, value: &GraphValue, batch: Option<usize>, dims: &[usize]) {
+        let element = self.precision.data_type();
+        let output = typed_info(value.name(), element, batch, dims);
+        self.graph.output.push(output);
     }
 
     /// The graph's input, float32, converted to the precision of the computation.
@@ -323,6 +382,9 @@ impl Graph {
         let mut sets = vec![set("", OPSET)];
         if self.has_runtime_nodes {
             sets.push(set(RUNTIME_DOMAIN, RUNTIME_OPSET));
+        }
+        if self.operators == Operators::Scorn {
+            sets.push(set(KERNEL_DOMAIN, KERNEL_OPSET));
         }
         sets
     }
@@ -423,6 +485,31 @@ impl Graph {
         inputs: &[Option<&GraphValue>],
         attributes: Vec<AttributeProto>,
     ) -> GraphValue {
+        self.has_runtime_nodes = true;
+        self.node_of(RUNTIME_DOMAIN, op, name, inputs, attributes)
+    }
+
+    /// A node of Scorn's own operators.
+    fn kernel_node(
+        &mut self,
+        op: &str,
+        name: &str,
+        inputs: &[&GraphValue],
+        activation: Activation,
+    ) -> GraphValue {
+        let inputs: Vec<_> = inputs.iter().map(|&input| Some(input)).collect();
+        let attributes = vec![int("activation", activation_code(activation))];
+        self.node_of(KERNEL_DOMAIN, op, name, &inputs, attributes)
+    }
+
+    fn node_of(
+        &mut self,
+        domain: &str,
+        op: &str,
+        name: &str,
+        inputs: &[Option<&GraphValue>],
+        attributes: Vec<AttributeProto>,
+    ) -> GraphValue {
         let input = |value: &Option<&GraphValue>| value.map_or_else(String::new, |v| v.0.clone());
         let node = NodeProto {
             input: inputs.iter().map(input).collect(),
@@ -430,9 +517,8 @@ impl Graph {
             name: Some(name.to_owned()),
             op_type: Some(op.to_owned()),
             attribute: attributes,
-            domain: Some(RUNTIME_DOMAIN.to_owned()),
+            domain: Some(domain.to_owned()),
         };
-        self.has_runtime_nodes = true;
         self.graph.node.push(node.encode_to_vec().into());
         GraphValue(name.to_owned())
     }
@@ -498,6 +584,71 @@ impl Graph {
         let (kernel, pad) = (kernel as i64, kernel as i64 / 2);
         let attributes = vec![ints("kernel_shape", &[kernel; 2]), ints("pads", &[pad; 4])];
         self.wide_node("Conv", name, &[x, weights, bias], attributes)
+    }
+
+    /// The same without a bias, for a board with its channels last. The transpositions around it cancel those with which
+    /// a runtime surrounds convolutions that it computes so.
+    pub(crate) fn conv_of_board(
+        &mut self,
+        name: &str,
+        x: &GraphValue,
+        weights: &GraphValue,
+        kernel: usize,
+    ) -> GraphValue {
+        let (kernel, pad) = (kernel as i64, kernel as i64 / 2);
+        let attributes = vec![ints("kernel_shape", &[kernel; 2]), ints("pads", &[pad; 4])];
+        let x = self.transpose(&format!("{name}/channels"), x, &[0, 3, 1, 2]);
+        let y = self.node("Conv", &format!("{name}/conv"), &[&x, weights], attributes);
+        self.transpose(name, &y, &[0, 2, 3, 1])
+    }
+
+    /// activation(x + bias), the bias being added along the last dimension, as one operator.
+    pub(crate) fn bias_activation(
+        &mut self,
+        name: &str,
+        x: &GraphValue,
+        bias: &GraphValue,
+        activation: Activation,
+    ) -> GraphValue {
+        self.kernel_node("BiasActivation", name, &[x, bias], activation)
+    }
+
+    /// activation(x + bias + shortcut), as one operator.
+    pub(crate) fn bias_sum_activation(
+        &mut self,
+        name: &str,
+        [x, shortcut]: [&GraphValue; 2],
+        bias: &GraphValue,
+        activation: Activation,
+    ) -> GraphValue {
+        let inputs = [x, bias, shortcut];
+        self.kernel_node("BiasSumActivation", name, &inputs, activation)
+    }
+
+    /// The end of a residual block on boards with their channels last, as one operator: activation(sigmoid(gamma)
+    /// (x + bias) + beta + shortcut), where gamma and beta are dense functions of the means of x + bias. `squeeze` and
+    /// `excite` are the weights and biases of the two layers.
+    pub(crate) fn squeeze_excite(
+        &mut self,
+        name: &str,
+        [x, shortcut]: [&GraphValue; 2],
+        bias: &GraphValue,
+        squeeze: [&GraphValue; 2],
+        excite: [&GraphValue; 2],
+        activation: Activation,
+    ) -> GraphValue {
+        let [squeeze, squeeze_bias] = squeeze;
+        let [excite, excite_bias] = excite;
+        let inputs = [
+            x,
+            bias,
+            shortcut,
+            squeeze,
+            squeeze_bias,
+            excite,
+            excite_bias,
+        ];
+        self.kernel_node("SqueezeExcite", name, &inputs, activation)
     }
 
     /// The value rounded to 255 steps in this range; repeated calls return the same node.

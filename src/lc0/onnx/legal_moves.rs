@@ -47,11 +47,21 @@ pub fn gather_legal_moves(
         input(&legal.entries, data_type::INT16, &batch, &[slots as i64]),
         input(&legal.sharpness, data_type::FLOAT, &one, &[]),
     ]);
-    let mut nodes = Extension::new(prefix);
-    // Some models have a policy of several dimensions.
-    let shape = nodes.integers("shape", &[-1, entries as i64]);
-    let logits = nodes.node("Reshape", "all", &[&model.policy, &shape], None);
-    let policy = write_softmax(&mut nodes, &logits, &legal);
+    let mut nodes = Extension::new(prefix.clone());
+    let policy = match &model.kernels {
+        None => {
+            // Some models have a policy of several dimensions.
+            let shape = nodes.integers("shape", &[-1, entries as i64]);
+            let logits = nodes.node("Reshape", "all", &[&model.policy, &shape], None);
+            write_softmax(&mut nodes, &logits, &legal)
+        }
+        Some(kernels) => {
+            let places = nodes.small_integers("places", &kernels.policy_places);
+            let output = format!("{prefix}/probabilities");
+            let inputs = [&model.policy, &places, &legal.entries, &legal.sharpness];
+            nodes.kernel_node("LegalMoves", output, &inputs)
+        }
+    };
     nodes.put_behind(graph);
     let probabilities = input(&policy, data_type::FLOAT, &batch, &[slots as i64]);
     graph.output.insert(place, probabilities);

@@ -45,7 +45,17 @@ pub fn pack_input(
         input(&names.scalars, data_type::FLOAT, &batch, &scalars),
     ]);
     let mut unpacking = Extension::new(format!("{}/unpack", model.input));
-    write_unpacking(&mut unpacking, &names, &model.input, planes, scalar_planes);
+    match &model.kernels {
+        None => write_unpacking(&mut unpacking, &names, &model.input, planes, scalar_planes),
+        Some(_) => {
+            let place = |plane| scalar_planes.iter().position(|&scalar| scalar == plane);
+            let places = (0..planes).map(|plane| place(plane).map_or(-1, |place| place as i32));
+            let places: Vec<i32> = places.collect();
+            let places = unpacking.small_integers("places", &places);
+            let inputs = [&names.masks, &names.scalars, &places];
+            unpacking.kernel_node("UnpackPlanes", model.input.clone(), &inputs);
+        }
+    }
     unpacking.put_before(graph);
     Ok(OnnxModel {
         bytes: proto.encode_to_vec(),

@@ -94,30 +94,43 @@ impl Emitter {
     ) -> Result<GraphValue, NetError> {
         let activation = self.format.default_activation;
         if let Some(stem) = &body.stem {
-            let board = self.tower(stem, planes)?;
-            let tokens = self.board_to_tokens("/embedding/stem", &board, stem.filters());
+            let tokens = match self.graph.is_for_kernels() {
+                false => {
+                    let board = self.tower(stem, planes)?;
+                    self.board_to_tokens("/embedding/stem", &board, stem.filters())
+                }
+                true => {
+                    let squares = self.tower_of_squares(stem, planes)?;
+                    self.squares_to_tokens("/embedding/stem", &squares, stem.filters())
+                }
+            };
             return self.dense_activated("/embedding", &tokens, &body.embedding, activation);
         }
-        let last = self
-            .graph
-            .transpose("/embedding/squares", &planes, &[0, 2, 3, 1]);
+        let last = match self.graph.is_for_kernels() {
+            true => planes,
+            false => self
+                .graph
+                .transpose("/embedding/squares", &planes, &[0, 2, 3, 1]),
+        };
         let squares = self
             .graph
             .reshape("/embedding/planes", &last, &[-1, BOARD, PLANES as i64]);
-        let y = match &body.preprocess {
-            Some(preprocess) => self.dense_positions(&squares, preprocess, &body.embedding)?,
-            None => self.mapped_positions(&squares, &body.embedding)?,
-        };
-        Ok(self.graph.activation("/embedding", y, activation))
+        match &body.preprocess {
+            Some(preprocess) => {
+                self.dense_positions(&squares, preprocess, &body.embedding, activation)
+            }
+            None => self.mapped_positions(&squares, &body.embedding, activation),
+        }
     }
 
     /// `INPUT_EMBEDDING_PE_DENSE`: besides its planes, each square gets a dense function of all pieces on the board.
-    /// The dense layer of both is \[batch x 64, width\].
+    /// The dense layer of both, with its activation, is \[batch x 64, width\].
     fn dense_positions(
         &mut self,
         squares: &GraphValue,
         preprocess: &Dense<'_>,
         embedding: &Dense<'_>,
+        activation: Activation,
     ) -> Result<GraphValue, NetError> {
         let extra = (preprocess.outputs / SQUARES) as i64;
         let planes = PIECE_PLANES as i64;
@@ -131,7 +144,7 @@ impl Emitter {
         if self.graph.is_for_runtime() {
             let planes = ("/embedding/squares/tokens", squares, PLANES);
             let extra = ("/embedding/positions/tokens", &positions, extra as usize);
-            return self.dense_of_two(planes, extra, embedding);
+            return self.dense_of_two(planes, extra, embedding, activation);
         }
         let positions = self
             .graph
@@ -144,7 +157,7 @@ impl Emitter {
             &features,
             &[-1, PLANES as i64 + extra],
         );
-        self.dense("/embedding", &tokens, embedding, 1.0)
+        self.dense_activated("/embedding", &tokens, embedding, activation)
     }
 
     /// The embedding of two lists of features without their concatenation: each is given by the name of its tokens, the
@@ -154,6 +167,7 @@ impl Emitter {
         first: (&str, &GraphValue, usize),
         second: (&str, &GraphValue, usize),
         dense: &Dense<'_>,
+        activation: Activation,
     ) -> Result<GraphValue, NetError> {
         let (weights, bias) = dense.decode(1.0)?;
         let outputs = dense.outputs;
@@ -168,8 +182,15 @@ impl Emitter {
         let (first, second) = (product(first, first_rows), product(second, second_rows));
         let bias = bias.unwrap_or_else(|| vec![0.0; outputs]);
         let bias = self.graph.floats("/embedding/bias", &[outputs], &bias);
+        if self.graph.is_for_kernels() {
+            let parts = [&first, &second];
+            return Ok(self
+                .graph
+                .bias_sum_activation("/embedding", parts, &bias, activation));
+        }
         let sum = self.graph.add("/embedding/sum", &first, &second);
-        Ok(self.graph.add("/embedding", &sum, &bias))
+        let sum = self.graph.add("/embedding", &sum, &bias);
+        Ok(self.graph.activation("/embedding", sum, activation))
     }
 
     /// `INPUT_EMBEDDING_PE_MAP`: besides its planes, each square has 64 constant inputs. Their dense layer gives a
@@ -178,6 +199,7 @@ impl Emitter {
         &mut self,
         squares: &GraphValue,
         dense: &Dense<'_>,
+        activation: Activation,
     ) -> Result<GraphValue, NetError> {
         let width = dense.outputs;
         let (weights, bias) = dense.decode(1.0)?;
@@ -194,11 +216,25 @@ impl Emitter {
         let weights = self
             .graph
             .floats("/embedding/weights", &[PLANES, width], planes);
+        let product = self.graph.matmul("/embedding/matmul", squares, &weights);
+        if self.graph.is_for_kernels() {
+            // A board is one row.
+            let row = SQUARES * width;
+            let bias = self.graph.floats("/embedding/bias", &[row], &per_square);
+            let rows = self
+                .graph
+                .reshape("/embedding/rows", &product, &[-1, row as i64]);
+            let y = self
+                .graph
+                .bias_activation("/embedding", &rows, &bias, activation);
+            let board = [-1, BOARD, width as i64];
+            return Ok(self.graph.reshape("/embedding/activated", &y, &board));
+        }
         let bias = self
             .graph
             .floats("/embedding/bias", &[SQUARES, width], &per_square);
-        let product = self.graph.matmul("/embedding/matmul", squares, &weights);
-        Ok(self.graph.add("/embedding", &product, &bias))
+        let sum = self.graph.add("/embedding", &product, &bias);
+        Ok(self.graph.activation("/embedding", sum, activation))
     }
 
     /// A gate as a constant \[64, width\]; the file has it transposed.
@@ -224,6 +260,17 @@ impl Emitter {
             .transpose(&format!("{name}/squares"), board, &[0, 2, 3, 1]);
         self.graph
             .reshape(&format!("{name}/tokens"), &last, &[-1, channels as i64])
+    }
+
+    /// \[batch, 8, 8, channels\] to \[batch x 64, channels\].
+    pub(super) fn squares_to_tokens(
+        &mut self,
+        name: &str,
+        squares: &GraphValue,
+        channels: usize,
+    ) -> GraphValue {
+        self.graph
+            .reshape(&format!("{name}/tokens"), squares, &[-1, channels as i64])
     }
 
     /// One transformer layer on \[batch x 64, width\].
@@ -422,8 +469,13 @@ impl Emitter {
         (alpha, epsilon): (f32, f32),
     ) -> Result<GraphValue, NetError> {
         let dense1 = format!("{name}/dense1");
-        let hidden = self.body_dense(&dense1, x, &ffn.dense1, 1.0)?;
-        let hidden = self.graph.activation(&dense1, hidden, activation);
+        let hidden = match self.graph.is_for_kernels() {
+            true => self.dense_activated(&dense1, x, &ffn.dense1, activation)?,
+            false => {
+                let hidden = self.body_dense(&dense1, x, &ffn.dense1, 1.0)?;
+                self.graph.activation(&dense1, hidden, activation)
+            }
+        };
         let layer = LastLayer {
             dense: (&format!("{name}/dense2"), &ffn.dense2),
             sum: &format!("{name}/sum"),

@@ -32,7 +32,7 @@ impl Emitter {
             }
             (
                 Policy::Convolution { conv1, conv2 },
-                BodyOutput::Board(board) | BodyOutput::Tokens(board),
+                BodyOutput::Board(board) | BodyOutput::Tokens(board) | BodyOutput::Squares(board),
             ) => {
                 let y = self.conv_activated("/policy/conv1", board, conv1)?;
                 let y = self.conv("/policy/conv2", &y, conv2)?;
@@ -42,7 +42,7 @@ impl Emitter {
             }
             (
                 Policy::Classical { conv, dense },
-                BodyOutput::Board(board) | BodyOutput::Tokens(board),
+                BodyOutput::Board(board) | BodyOutput::Tokens(board) | BodyOutput::Squares(board),
             ) => {
                 let y = self.conv_activated("/policy/conv", board, conv)?;
                 let y = self
@@ -64,7 +64,7 @@ impl Emitter {
     }
 
     /// The entries of an attention policy's moves and promotions in the order of the policy vector.
-    fn attention_entries(
+    pub(super) fn attention_entries(
         &mut self,
         name: &str,
         [scores, promotions]: [GraphValue; 2],
@@ -94,7 +94,7 @@ impl Emitter {
 
     /// \[batch, 4096\], q . k / sqrt(width) for all pairs of squares, and \[batch, 192\], the promotions: the score of
     /// the pawn's move plus that of the promotion piece on the target square.
-    fn attention_policy(
+    pub(super) fn attention_policy(
         &mut self,
         head: &AttentionPolicy<'_>,
         features: &BodyOutput,
@@ -108,6 +108,9 @@ impl Emitter {
             BodyOutput::Tokens(tokens) => tokens.clone(),
             BodyOutput::Board(board) => {
                 self.board_to_tokens("/policy/board", board, head.embedding.inputs)
+            }
+            BodyOutput::Squares(squares) => {
+                self.squares_to_tokens("/policy/board", squares, head.embedding.inputs)
             }
         };
         let mut x =
@@ -220,26 +223,45 @@ impl Emitter {
         features: &BodyOutput,
     ) -> Result<GraphValue, NetError> {
         let activation = self.format.default_activation;
-        let narrow = match (&head.input, features) {
-            (HeadInput::Conv(conv), BodyOutput::Board(x) | BodyOutput::Tokens(x)) => {
-                self.conv_activated(&format!("{name}/conv"), x, conv)?
+        let hidden = match (&head.input, features) {
+            (HeadInput::Conv(conv), BodyOutput::Squares(squares)) => {
+                let narrow =
+                    self.conv_of_squares(&format!("{name}/conv"), squares, conv, activation)?;
+                let dense1 = (&*format!("{name}/dense1"), &head.dense1);
+                self.dense_of_board(dense1, &narrow, conv.outputs, activation)?
             }
-            (HeadInput::Dense(dense), BodyOutput::Board(x) | BodyOutput::Tokens(x)) => {
-                self.dense_activated(&format!("{name}/embedding"), x, dense, activation)?
+            (HeadInput::Conv(conv), BodyOutput::Board(x) | BodyOutput::Tokens(x)) => {
+                let narrow = self.conv_activated(&format!("{name}/conv"), x, conv)?;
+                self.flat_dense(name, &narrow, &head.dense1, activation)?
+            }
+            (
+                HeadInput::Dense(dense),
+                BodyOutput::Board(x) | BodyOutput::Tokens(x) | BodyOutput::Squares(x),
+            ) => {
+                let narrow =
+                    self.dense_activated(&format!("{name}/embedding"), x, dense, activation)?;
+                self.flat_dense(name, &narrow, &head.dense1, activation)?
             }
         };
-        let flat = self.graph.reshape(
-            &format!("{name}/flat"),
-            &narrow,
-            &[-1, head.dense1.inputs as i64],
-        );
-        let hidden =
-            self.dense_activated(&format!("{name}/dense1"), &flat, &head.dense1, activation)?;
         // The last layer is small and its output is what the search uses: always float32.
         let hidden = self.graph.widen(&format!("{name}/wide"), hidden);
         let precision = self.graph.set_precision(Precision::Float32);
         let y = self.dense(&format!("{name}/dense2"), &hidden, &head.dense2, 1.0);
         self.graph.set_precision(precision);
         y
+    }
+
+    /// The first dense layer of a head over all that its input holds of a position.
+    fn flat_dense(
+        &mut self,
+        name: &str,
+        x: &GraphValue,
+        dense: &Dense<'_>,
+        activation: Activation,
+    ) -> Result<GraphValue, NetError> {
+        let flat = self
+            .graph
+            .reshape(&format!("{name}/flat"), x, &[-1, dense.inputs as i64]);
+        self.dense_activated(&format!("{name}/dense1"), &flat, dense, activation)
     }
 }

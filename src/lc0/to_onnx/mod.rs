@@ -9,6 +9,7 @@ mod attention;
 mod conv;
 mod heads;
 mod quantize;
+mod squares;
 
 use prost::Message;
 
@@ -94,25 +95,7 @@ fn emit(
         batch: options.batch,
         quantization,
     };
-    let input = tensor_name::INPUT.to_owned();
-    let planes = emitter.graph.input(&input, options.batch, &[PLANES, 8, 8]);
-    let features = emitter.body(&architecture.body, planes)?;
-    let policy = emitter.policy(&architecture.policy, &features)?;
-    let (wdl, value) = emitter.value(&architecture.value, &features)?;
-    let mlh = match &architecture.moves_left {
-        Some(head) => Some(emitter.moves_left(head, &features)?),
-        None => None,
-    };
-    let mut model = OnnxModel {
-        input,
-        policy,
-        wdl,
-        value,
-        mlh,
-        batch: options.batch,
-        is_bfloat16: options.data_type == DataType::BFloat16,
-        ..OnnxModel::empty(format.input)
-    };
+    let mut model = emitter.network(&architecture, options)?;
     let metadata = metadata(net, options, &architecture, &model);
     let Emitter {
         mut graph,
@@ -192,6 +175,8 @@ enum BodyOutput {
     Board(GraphValue),
     /// \[batch x 64, width\]
     Tokens(GraphValue),
+    /// \[batch, 8, 8, channels\], for Scorn's own operators.
+    Squares(GraphValue),
 }
 
 /// Writes the parts of a network into a graph.
@@ -203,8 +188,48 @@ struct Emitter {
 }
 
 impl Emitter {
+    /// Writes the body and the heads; the model has no bytes yet.
+    fn network(
+        &mut self,
+        architecture: &Architecture<'_>,
+        options: &ConvertOptions,
+    ) -> Result<OnnxModel, NetError> {
+        let input = tensor_name::INPUT.to_owned();
+        let planes = match self.graph.is_for_kernels() {
+            false => self.graph.input(&input, options.batch, &[PLANES, 8, 8]),
+            true => self.graph.raw_input(&input, options.batch, &[8, 8, PLANES]),
+        };
+        let features = self.body(&architecture.body, planes)?;
+        let (policy, kernels) = match self.graph.is_for_kernels() {
+            false => (self.policy(&architecture.policy, &features)?, None),
+            true => {
+                let (policy, kernels) = self.raw_policy(&architecture.policy, &features)?;
+                (policy, Some(kernels))
+            }
+        };
+        let (wdl, value) = self.value(&architecture.value, &features)?;
+        let mlh = match &architecture.moves_left {
+            Some(head) => Some(self.moves_left(head, &features)?),
+            None => None,
+        };
+        Ok(OnnxModel {
+            input,
+            kernels,
+            policy,
+            wdl,
+            value,
+            mlh,
+            batch: options.batch,
+            is_bfloat16: options.data_type == DataType::BFloat16,
+            ..OnnxModel::empty(self.format.input)
+        })
+    }
+
     fn body(&mut self, body: &Body<'_>, planes: GraphValue) -> Result<BodyOutput, NetError> {
         Ok(match body {
+            Body::Conv(tower) if self.graph.is_for_kernels() => {
+                BodyOutput::Squares(self.tower_of_squares(tower, planes)?)
+            }
             Body::Conv(tower) => BodyOutput::Board(self.tower(tower, planes)?),
             Body::Attention(body) => BodyOutput::Tokens(self.attention_body(body, planes)?),
         })
@@ -231,7 +256,12 @@ impl Emitter {
             .graph
             .floats(&format!("{name}/bias"), &[dense.outputs], &bias);
         let product = self.graph.matmul(&format!("{name}/matmul"), x, &weights);
-        Ok(self.graph.add(name, &product, &bias))
+        Ok(match self.graph.is_for_kernels() {
+            false => self.graph.add(name, &product, &bias),
+            true => self
+                .graph
+                .bias_activation(name, &product, &bias, Activation::None),
+        })
     }
 
     /// A dense layer and an activation.
@@ -242,6 +272,16 @@ impl Emitter {
         dense: &Dense<'_>,
         activation: Activation,
     ) -> Result<GraphValue, NetError> {
+        if self.graph.is_for_kernels() {
+            let (product, bias) = self.product_and_bias(name, x, dense, 1.0)?;
+            let bias = bias.unwrap_or_else(|| vec![0.0; dense.outputs]);
+            let bias = self
+                .graph
+                .floats(&format!("{name}/bias"), &[bias.len()], &bias);
+            return Ok(self
+                .graph
+                .bias_activation(name, &product, &bias, activation));
+        }
         let y = self.dense(name, x, dense, 1.0)?;
         Ok(self.graph.activation(name, y, activation))
     }
