@@ -1,5 +1,6 @@
 //! Models with ONNX Runtime's fused operators, planes as bits and the softmax over the legal moves in the graph: they
-//! must agree with the plain models. ONNX Runtime runs both on its CPU provider, which has all these operators.
+//! must agree with the plain models. ONNX Runtime runs both on its CPU provider, which has all these operators. Models
+//! with Scorn's own operators run with plain versions of these.
 
 use std::sync::Arc;
 
@@ -11,7 +12,12 @@ use scorn::{
     },
     network::{
         backend::{
-            ort::{cpu::CpuProvider, plan::SessionSettings, runtime::Runtime, session::create},
+            ort::{
+                cpu::CpuProvider,
+                plan::{ExecutionProvider, SessionSettings},
+                runtime::Runtime,
+                session::create,
+            },
             pool::{DeviceSession, Outputs, PolicyKind},
         },
         input::{Encoding, Inputs},
@@ -20,6 +26,7 @@ use scorn::{
 };
 
 use crate::{
+    reference_kernels::ReferenceProvider,
     run::{shared, skipped},
     synth::{self, Body, Embedding, Policy, Smolgen, Spec},
 };
@@ -55,13 +62,25 @@ pub fn check(net: &Net, options: &ConvertOptions, name: &str) {
                 largest < tolerance,
                 "{name}, {data_type:?}, temperature {temperature}: {largest}"
             );
+            // The plain versions of the kernels are those for 32 bits.
+            if data_type == DataType::Float32 {
+                let kernels = with_operators(net, &options, Operators::Scorn);
+                let found = probabilities(&runtime, &kernels, &inputs, temperature);
+                let largest = difference(&expected, &found);
+                assert!(largest < tolerance, "{name}, own kernels: {largest}");
+            }
         }
     }
 }
 
 fn fused(net: &Net, options: &ConvertOptions) -> OnnxModel {
+    with_operators(net, options, Operators::OnnxRuntime)
+}
+
+/// The network with these operators, planes as bits and legal moves.
+fn with_operators(net: &Net, options: &ConvertOptions, operators: Operators) -> OnnxModel {
     let options = ConvertOptions {
-        operators: Operators::OnnxRuntime,
+        operators,
         ..options.clone()
     };
     let model = to_onnx(net, &options).unwrap();
@@ -100,11 +119,15 @@ fn probabilities(
     temperature: f32,
 ) -> Vec<Vec<f32>> {
     // Batches are padded as on a GPU.
+    let provider: Arc<dyn ExecutionProvider> = match &model.kernels {
+        Some(_) => Arc::new(ReferenceProvider),
+        None => Arc::new(CpuProvider),
+    };
     let settings = SessionSettings {
-        provider: Arc::new(CpuProvider),
+        provider,
         threads: 1,
         batch_sizes: vec![16],
-        session_per_size: false,
+        session_per_size: model.kernels.is_some(),
         is_lazy: true,
     };
     let mut session = create(runtime, &Arc::new(model.clone()), &settings).unwrap();
@@ -254,8 +277,12 @@ fn more_legal_moves_than_places_are_an_error() {
     let model = to_onnx(&transformer(), &ConvertOptions::default()).unwrap();
     let encoding = Encoding::of(&model);
     let few = gather_legal_moves(&model, encoding.policy().size(), 19).unwrap();
+    let provider: Arc<dyn ExecutionProvider> = match &model.kernels {
+        Some(_) => Arc::new(ReferenceProvider),
+        None => Arc::new(CpuProvider),
+    };
     let settings = SessionSettings {
-        provider: Arc::new(CpuProvider),
+        provider,
         threads: 1,
         batch_sizes: Vec::new(),
         session_per_size: false,

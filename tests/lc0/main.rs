@@ -8,6 +8,7 @@ mod half_precision;
 mod naive;
 mod onnx_file;
 mod parity;
+mod reference_kernels;
 mod run;
 mod symmetry;
 mod synth;

@@ -214,6 +214,8 @@ fn convert(
 ) -> Result<Network, LoadError> {
     let operators = match form {
         GraphForm::Plain => Operators::Standard,
+        // The kernels are for 16 bits.
+        GraphForm::Captured if plan.data_type == DataType::Float16 => Operators::Scorn,
         GraphForm::Fused | GraphForm::Captured => Operators::OnnxRuntime,
     };
     let mut network = request.network_as(plan.data_type, plan.limits_squares, operators)?;

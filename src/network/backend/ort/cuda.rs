@@ -52,15 +52,16 @@ pub static INFO: BackendInfo = BackendInfo {
     ],
     kind: BackendKind::Device { is_automatic: true },
     summary: "NVIDIA GPUs",
-    documentation: "NVIDIA GPUs. The plain form of the graph was verified on one H100 with ONNX Runtime 1.31.1: fp16, tf32 and \
-        fp32 agree with `onnx-cpu` within the tolerances; the other forms (`graph`) have not run on a GPU. \
+    documentation: "NVIDIA GPUs. Verified on one H100 with ONNX Runtime 1.31.1: all forms of the graph (`graph`) agree \
+        with `onnx-cpu` within the tolerances, and captured graphs are as fast as lc0 ([NVIDIA GPUs](gpu.md)). \
         `benches/gpu.sh` repeats the verification and the measurements on another card",
     requirements: "`onnxruntime-gpu` with CUDA and cuDNN",
     install_command: Some(GPU_INSTALL_COMMAND),
     settings: &[
         GPU,
         Setting {
-            default: "1/8/32/64/128/256/512/1024 (with convolutions 8/64/256/1024, large models 32/256)",
+            default: "1/8/32/64/128/256/512/1024 (with convolutions in 32 bits or in other forms than captured 8/64/256/1024, \
+                large models 32/256)",
             ..BATCH
         },
         Setting {
@@ -72,7 +73,7 @@ pub static INFO: BackendInfo = BackendInfo {
         Setting {
             key: "nhwc",
             meaning: "convolutions with channels last; 17 to 25 % faster from 128 filters on, on an H100",
-            default: "true from 128 filters on",
+            default: "true from 128 filters on, and in captured graphs",
         },
         Setting {
             key: "packed",
@@ -80,8 +81,7 @@ pub static INFO: BackendInfo = BackendInfo {
             default: "true for networks with lc0's planes",
         },
         Setting {
-            default: "fused if it works and agrees with plain, which is tried at loading, otherwise plain; captured has to be named. \
-                Only plain has run on a GPU",
+            default: "captured if it works and agrees with plain, which is tried at loading, otherwise fused, otherwise plain",
             ..GRAPH
         },
     ],
@@ -96,10 +96,8 @@ const LARGE_CONVOLUTION_SIZES: [usize; 2] = [32, 256];
 /// From this size on a model is large, in bytes.
 const LARGE_MODEL: usize = 128 << 20;
 
-/// The forms of a graph from fast to proven: the first that works and agrees with the last one is taken. Captured
-/// graphs are not among them until they have run on a card: an error inside CUDA that ends the program leaves no other
-/// choice.
-const DEFAULT_FORMS: [GraphForm; 2] = [GraphForm::Fused, GraphForm::Plain];
+/// The forms of a graph from fast to slow: the first that works and agrees with the last one is taken.
+const DEFAULT_FORMS: [GraphForm; 3] = [GraphForm::Captured, GraphForm::Fused, GraphForm::Plain];
 
 /// From so many filters on, convolutions are faster with channels last: by 17 to 25 % on an H100; with 64 they are not.
 const NHWC_FILTERS: usize = 128;
@@ -233,7 +231,7 @@ fn fit(
     }
     if options.text("nhwc").is_none() {
         let provider = CudaProvider {
-            nhwc: model.filters >= NHWC_FILTERS,
+            nhwc: model.filters >= NHWC_FILTERS || model.kernels.is_some(),
             ..provider(options)?
         };
         plan.settings.provider = Arc::new(provider);
@@ -241,6 +239,7 @@ fn fit(
     }
     let default: &[usize] = match model.bytes.len() >= LARGE_MODEL {
         true => &LARGE_CONVOLUTION_SIZES,
+        false if model.kernels.is_some() => &BATCH_SIZES,
         false => &CONVOLUTION_SIZES,
     };
     plan.settings.batch_sizes = batch_sizes(options, default)?;

@@ -23,6 +23,7 @@ use crate::{
             options::{BackendOptions, Setting},
             pool::NetworkEvaluator,
         },
+        evaluator::cores,
     },
     version::VERSION,
 };
@@ -170,7 +171,7 @@ pub(super) fn tune(
         .map_or(Duration::ZERO, |times| times.of(TIMED_BATCH));
     evaluator.set_batch_times(times);
     evaluator.set_advice(Advice {
-        threads: threads(time),
+        threads: threads(time, cores()),
         minibatch: minibatch(time),
         min_batch: least_of(minibatch(time)),
     });
@@ -252,16 +253,18 @@ fn minibatch(time: Duration) -> usize {
     }
 }
 
-/// Seconds that a search's own work takes for a position (selection, moves, priors, backup: benches/RESULTS.md).
-const SEARCH_TIME: f64 = 2e-6;
+/// Seconds that a thread is occupied with a position that a card computes: selection, moves, planes, cache, waiting for
+/// the card (docs/gpu.md).
+const SEARCH_TIME: f64 = 4e-6;
 
-/// The search threads that suit such a card: while it computes the positions of one thread, the others must find as
-/// many new ones.
-fn threads(time: Duration) -> usize {
+/// The search threads that suit such a card: two that have batches on it, and one or two that find new positions
+/// meanwhile (more of them gain few nodes on an H100, and their visits know less of each other); no more than the machine
+/// has processors.
+fn threads(time: Duration, processors: usize) -> usize {
     let on_card = time.as_secs_f64() / TIMED_BATCH as f64;
     // A cast from float saturates.
     let searching = (SEARCH_TIME / on_card).ceil() as usize;
-    1 + searching.clamp(1, 3)
+    (2 + searching.clamp(1, 2)).min(processors.max(2))
 }
 
 /// The part of a batch of this size that costs hardly more than one position: most of a small batch's time goes into
@@ -320,11 +323,18 @@ mod tests {
 
     #[test]
     fn cards_that_are_faster_than_a_search_get_more_threads() {
-        let threads = [0.0, 0.1, 0.3, 0.6, 2.0, 59.0].map(|milliseconds| {
+        let threads = [0.0, 0.27, 0.6, 1.8, 59.0].map(|milliseconds| {
             let time = Duration::from_secs_f64(milliseconds / 1000.0);
-            (threads(time), milliseconds)
+            (threads(time, 16), threads(time, 2), milliseconds)
         });
-        let expected = [(4, 0.0), (4, 0.1), (3, 0.3), (2, 0.6), (2, 2.0), (2, 59.0)];
+        let expected = [
+            (4, 2, 0.0),
+            (4, 2, 0.27),
+            (4, 2, 0.6),
+            (3, 2, 1.8),
+            (3, 2, 59.0),
+        ];
         assert_eq!(threads, expected);
+        assert_eq!(super::threads(Duration::ZERO, 1), 2);
     }
 }

@@ -139,8 +139,8 @@ pub enum GraphForm {
 pub(super) const GRAPH: Setting = Setting {
     key: "graph",
     meaning: "`plain`: ONNX's operators, logits of all moves; `fused`: ONNX Runtime's fused operators in converted lc0 networks, \
-        and the softmax over the legal moves as part of the graph; `captured` (cuda): the same, and a CUDA graph for each batch \
-        size, with copies from and to pinned memory",
+        and the softmax over the legal moves as part of the graph; `captured` (cuda): the same, in 16 bits with kernels of \
+        Scorn's own, and a CUDA graph for each batch size, with copies from and to pinned memory",
     default: "plain",
 };
 

@@ -21,7 +21,7 @@ use super::{
     runtime::Runtime,
 };
 use crate::{
-    lc0::OnnxModel,
+    lc0::{BATCH_DIMENSION, OnnxModel},
     network::{
         backend::{
             factory::Machine,
@@ -141,6 +141,10 @@ fn build_with(
 
 /// The names that the model gives its batch dimension.
 fn batch_symbols(runtime: &Runtime, onnx: &OnnxModel) -> Result<Vec<String>, String> {
+    if onnx.kernels.is_some() {
+        // It cannot be loaded without its operators, and its names are known.
+        return Ok(vec![BATCH_DIMENSION.to_owned()]);
+    }
     let mut builder = OrtSession::builder(runtime.environment()).map_err(text)?;
     builder = builder
         .with_optimization_level(GraphOptimizationLevel::Disable)

@@ -6,14 +6,19 @@
 //! as if it did (`enable_cuda_graph`, and -1 as the graph of each run), so that it does nothing that cannot be
 //! captured. The stream is captured in the mode that leaves other threads alone.
 //!
-//! This file has not run on a GPU yet. It is the only one that calls CUDA, and the only unsafe code of the backends.
+//! This file and the [kernels](crate::network::backend::ort::kernels) are the only ones that call CUDA, and the only
+//! unsafe code of the backends.
 
 #![allow(
     unsafe_code,
     reason = "pinned memory, asynchronous copies and a foreign stream have no safe interface"
 )]
 
-use std::{fmt::Debug, ptr, slice, sync::Arc};
+use std::{
+    fmt::{self, Debug, Formatter},
+    ptr, slice,
+    sync::Arc,
+};
 
 use cudarc::driver::{
     CudaContext, CudaEvent, CudaGraph, CudaStream, DeviceRepr, DriverError, PinnedHostSlice,
@@ -25,6 +30,7 @@ use cudarc::driver::{
 };
 use ort::{
     memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType},
+    operator::OperatorDomain,
     session::{IoBinding, NoSelectedOutputs, RunOptions, Session, builder::SessionBuilder},
     value::{PrimitiveTensorElementType, Tensor},
 };
@@ -37,6 +43,7 @@ use crate::{
     lc0::OnnxModel,
     network::backend::ort::{
         cuda_provider::CudaProvider,
+        kernels::{launch::Kernels, operators},
         plan::{Built, ExecutionProvider, SessionContext, SessionSettings},
         runtime::Runtime,
         session::{build, only_on_device, output_shape, text},
@@ -44,11 +51,28 @@ use crate::{
 };
 
 /// The provider with a stream of ours.
-#[derive(Debug)]
 struct OnStream {
     cuda: CudaProvider,
     /// The address of the stream.
     stream: usize,
+    /// Scorn's own operators, if the model has some.
+    operators: Option<Operators>,
+}
+
+/// Operators for several sessions.
+struct Operators(Arc<OperatorDomain>);
+
+// SAFETY: sessions only read it, and the operators themselves may be shared.
+unsafe impl Send for Operators {}
+// SAFETY: as above.
+unsafe impl Sync for Operators {}
+
+impl Debug for OnStream {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnStream")
+            .field("cuda", &self.cuda)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ExecutionProvider for OnStream {
@@ -57,6 +81,10 @@ impl ExecutionProvider for OnStream {
         // SAFETY: it is a stream of the same GPU, and the owner drops its sessions before it.
         let provider = unsafe { self.cuda.build().with_compute_stream(stream) };
         let provider = provider.with_cuda_graph(true).build().error_on_failure();
+        let builder = match &self.operators {
+            Some(Operators(operators)) => builder.with_operators(Arc::clone(operators))?,
+            None => builder,
+        };
         only_on_device(builder.with_execution_providers([provider])?, context.model)
     }
 
@@ -180,8 +208,25 @@ impl NvidiaStream {
             stream,
         };
         let stream = this.stream.cu_stream().expose_provenance();
+        let operators = match &model.kernels {
+            None => None,
+            Some(_) => {
+                let kernels = Arc::new(Kernels::load(&context)?);
+                let domain = operators::domain(&kernels).map_err(text)?;
+                #[expect(
+                    clippy::arc_with_non_send_sync,
+                    reason = "it is wrapped because of that"
+                )]
+                let domain = Arc::new(domain);
+                Some(Operators(domain))
+            }
+        };
         let settings = SessionSettings {
-            provider: Arc::new(OnStream { cuda, stream }),
+            provider: Arc::new(OnStream {
+                cuda,
+                stream,
+                operators,
+            }),
             ..settings.clone()
         };
         for binding in &bindings {
