@@ -35,6 +35,7 @@ use scorn::{
         backend::simulated::{
             H100_LARGE, H100_SMALL, H100_TRANSFORMER, SimulatedDevice, SimulatedProcessors, times,
         },
+        compose::merged::Merged,
         hash::HashEvaluator,
         load::{NetworkConfig, load_backend},
         opponent::Networks,
@@ -346,15 +347,24 @@ fn device() {
                 continue;
             };
             let most = curve.speed(curve.largest());
-            for (threads, minibatch) in [(2, 0), (3, 0), (4, 0), (1, 64), (3, 256)] {
-                let evaluator =
-                    SimulatedDevice::new(Arc::new(HashEvaluator), curve.clone(), threads);
+            for (threads, minibatch, late) in [
+                (2, 0, 0.0),
+                (3, 0, 0.0),
+                (6, 0, 0.0),
+                (1, 64, 0.0),
+                (3, 256, 0.0),
+                (3, 0, 1.5),
+                (6, 0, 1.5),
+            ] {
+                let device = SimulatedDevice::new(Arc::new(HashEvaluator), curve.clone(), threads)
+                    .shared_with_others(Duration::from_secs_f64(late / 1000.0));
+                let evaluator = Merged::new(&device, curve.largest());
                 let nodes = [100, 300, 1000].map(|ms| {
                     let run = |_| search(&evaluator, threads, minibatch, movetime(ms)).0 as f64;
                     median((0..3).map(run).collect())
                 });
                 println!(
-                    "{name:>7} {card:<16} threads {threads} batch {minibatch:>3} {:>8.0} {:>8.0} {:>8.0}   {most:>8.0}",
+                    "{name:>7} {card:<16} threads {threads} batch {minibatch:>3} late {late:.1} ms {:>8.0} {:>8.0} {:>8.0}   {most:>8.0}",
                     nodes[0], nodes[1], nodes[2]
                 );
             }

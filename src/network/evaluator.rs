@@ -121,6 +121,8 @@ pub struct Info {
     pub computes_at_once: bool,
     /// Search threads beyond which a search gains nothing, where that is known: the processors, if they compute all.
     pub max_threads: Option<usize>,
+    /// Batches that the device computes at the same time, if that is known; others wait.
+    pub at_once: Option<usize>,
     /// How long its batches take, if that was measured: batches then have the size that brings most for the time.
     pub batch_times: Option<Arc<BatchTimes>>,
     /// Whether a value depends on which side's opponent is modelled ([`EvalPosition::mover`]).

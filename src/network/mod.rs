@@ -33,7 +33,7 @@ pub mod source;
 pub use self::{
     backend::hash,
     batch::Batch,
-    batch_times::BatchTimes,
+    batch_times::{BatchTimes, Delay},
     compose::{cached, opponent},
     evaluator::{Added, Advice, EvalPosition, EvaluateError, Evaluator, Info, cores},
 };

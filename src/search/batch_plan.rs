@@ -166,6 +166,17 @@ mod tests {
     }
 
     #[test]
+    fn on_a_device_that_is_late_batches_begin_as_small_and_grow_sooner() {
+        let alone = times(&[(1, 0.2), (16, 0.25), (64, 0.35), (256, 0.45), (1024, 1.0)]);
+        let shared = alone.with_delay(Duration::from_micros(1500));
+        let [alone, shared] = [alone, shared].map(|times| BatchPlan::for_times(&times, 3));
+        assert_eq!(alone.smallest(), shared.smallest());
+        let sizes = |plan: &BatchPlan| [2000, 5000, 10_000].map(|n| plan.size(n));
+        assert_eq!(sizes(&alone), [128, 256, 512]);
+        assert_eq!(sizes(&shared), [192, 384, 768]);
+    }
+
+    #[test]
     fn where_time_grows_with_the_batch_batches_stay_small() {
         let even = times(&[(1, 1.0), (256, 256.0)]);
         let plan = BatchPlan::for_times(&even, 2);

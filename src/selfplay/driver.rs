@@ -79,7 +79,8 @@ pub fn play(
     let parallel = load.parallel.clamp(1, numbers.len().max(1));
     let threads = load.threads.clamp(1, parallel);
     let merged = |evaluator| Merged::new(evaluator, load.batch);
-    let evaluators: Vec<Merged<'_>> = plan.evaluators.iter().map(|it| merged(&**it)).collect();
+    let evaluators: Vec<Merged<&dyn Evaluator>> =
+        plan.evaluators.iter().map(|it| merged(&**it)).collect();
     let (sender, games) = channel();
     std::thread::scope(|scope| {
         let mut workers = Vec::new();
@@ -140,7 +141,7 @@ fn receive(
 struct GamesWorker<'a> {
     plan: &'a Plan,
     /// The plan's evaluators, with batches of all threads together.
-    evaluators: &'a [Merged<'a>],
+    evaluators: &'a [Merged<&'a dyn Evaluator>],
     queue: &'a GameQueue<'a>,
     progress: &'a GamesProgress,
     /// Concurrent games of this thread.
@@ -198,7 +199,7 @@ impl GamesWorker<'_> {
             }
             if !batch.is_empty() {
                 let (progress, positions) = (self.progress, batch.len() as u64);
-                let batches = self.evaluators[index].evaluate(batch)?;
+                let batches = self.evaluators[index].evaluate_counted(batch)?;
                 progress.batches.fetch_add(batches, Ordering::Relaxed);
                 let batched = &progress.batched_positions;
                 batched.fetch_add(positions, Ordering::Relaxed);

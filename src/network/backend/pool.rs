@@ -12,7 +12,7 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 
 use crate::network::{
-    Advice, Batch, BatchTimes, EvaluateError, Evaluator, Info, Value, cores,
+    Advice, Batch, BatchTimes, Delay, EvaluateError, Evaluator, Info, Value, cores,
     input::{Encoding, InputRows, Inputs, View},
 };
 
@@ -125,6 +125,8 @@ pub struct NetworkEvaluator {
     view: View,
     advice: Advice,
     batch_times: Option<Arc<BatchTimes>>,
+    /// What batches take longer than that at present.
+    delay: Delay,
     factory: SessionFactory,
     run_on_worker_thread: RunOnWorkerThread,
     /// The most sessions there may be.
@@ -219,6 +221,7 @@ impl NetworkEvaluator {
             },
             advice,
             batch_times: None,
+            delay: Delay::default(),
             factory,
             run_on_worker_thread: |work| work(),
             limit,
@@ -330,6 +333,26 @@ impl NetworkEvaluator {
         }
     }
 
+    /// One run, whose time is compared with the measured one.
+    fn timed_run(
+        &self,
+        session: &mut dyn DeviceSession,
+        rows: InputRows<'_>,
+        outputs: &mut Outputs,
+    ) -> Result<(), String> {
+        let Some(times) = &self.batch_times else {
+            return session.run(rows, outputs);
+        };
+        let begun = Instant::now();
+        session.run(rows, outputs)?;
+        let busy = {
+            let pool = self.pool.lock();
+            pool.made.saturating_sub(pool.idle.len())
+        };
+        self.delay.observe(times, rows.len(), busy, begun.elapsed());
+        Ok(())
+    }
+
     fn run(&self, worker: &mut PoolWorker, batch: &mut Batch) -> Result<(), EvaluateError> {
         let total = batch.len();
         let mut start = 0;
@@ -341,8 +364,8 @@ impl NetworkEvaluator {
             let end = start + count;
             let rows = batch.inputs().rows(self.encoding.layout(), start..end);
             let rows = rows.at_temperature(batch.policy_temperature());
-            let run = worker.session.run(rows, &mut worker.outputs);
-            run.map_err(|message| self.failed(end - start, message))?;
+            self.timed_run(&mut *worker.session, rows, &mut worker.outputs)
+                .map_err(|message| self.failed(end - start, message))?;
             for index in start..end {
                 self.read(&worker.outputs, index - start, batch, index)?;
             }
@@ -471,7 +494,11 @@ impl Evaluator for NetworkEvaluator {
         Info {
             description: format!("{backend} ({device}), network {network}{separator}{note}"),
             advice: self.advice,
-            batch_times: self.batch_times.clone(),
+            at_once: self.batch_times.is_some().then_some(self.limit),
+            batch_times: self.batch_times.as_ref().map(|times| {
+                let delayed = self.delay.of(times);
+                delayed.map_or_else(|| Arc::clone(times), Arc::new)
+            }),
             ..Info::default()
         }
     }

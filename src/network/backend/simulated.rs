@@ -9,12 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::hash;
 
 use crate::network::{
-    Added, Advice, Batch, BatchTimes, EvalPosition, EvaluateError, Evaluator, Info, input::View,
+    Added, Advice, Batch, BatchTimes, Delay, EvalPosition, EvaluateError, Evaluator, Info,
+    input::View,
 };
 
 /// Measured times of lc0's CUDA backend on an H100, milliseconds by batch size: a network of 6 blocks with 64 filters
@@ -34,11 +35,22 @@ pub fn times(milliseconds: &[(usize, f64)], factor: f64) -> Option<BatchTimes> {
     BatchTimes::new(milliseconds.iter().map(point).collect())
 }
 
+/// Batches that may be on their way to a device at once, as with the backend `cuda`.
+const SESSIONS: usize = 2;
+
 /// One device that computes one batch after the other.
 pub struct SimulatedDevice {
     answers: Arc<dyn Evaluator>,
     times: Arc<BatchTimes>,
     threads: usize,
+    /// Batches that may be on their way at once.
+    sessions: usize,
+    /// Those that are, and what waits for one to come back.
+    busy: Mutex<usize>,
+    returned: Condvar,
+    /// What each batch takes longer, because others use the device, too.
+    late: Duration,
+    delay: Delay,
     /// When it has computed all batches that it was given.
     free_at: Mutex<Instant>,
 }
@@ -50,21 +62,42 @@ impl SimulatedDevice {
             answers,
             times: Arc::new(times),
             threads,
+            sessions: SESSIONS,
+            busy: Mutex::new(0),
+            returned: Condvar::new(),
+            late: Duration::ZERO,
+            delay: Delay::default(),
             free_at: Mutex::new(Instant::now()),
         }
+    }
+
+    /// The same device while each batch takes so much longer than its times say.
+    pub fn shared_with_others(self, late: Duration) -> SimulatedDevice {
+        SimulatedDevice { late, ..self }
     }
 }
 
 impl Evaluator for SimulatedDevice {
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
-        let end = {
+        let mut busy = self.busy.lock();
+        self.returned
+            .wait_while(&mut busy, |busy| *busy == self.sessions);
+        *busy += 1;
+        drop(busy);
+        let (begun, time) = (Instant::now(), self.times.of(batch.len()));
+        let (end, busy) = {
             let mut free_at = self.free_at.lock();
-            *free_at = (*free_at).max(Instant::now()) + self.times.of(batch.len());
-            *free_at
+            let is_busy = *free_at > begun;
+            *free_at = (*free_at).max(begun) + time;
+            (*free_at + self.late, 1 + usize::from(is_busy))
         };
-        self.answers.evaluate(batch)?;
+        let answered = self.answers.evaluate(batch);
         thread::sleep(end.saturating_duration_since(Instant::now()));
-        Ok(())
+        self.delay
+            .observe(&self.times, batch.len(), busy, begun.elapsed());
+        *self.busy.lock() -= 1;
+        self.returned.notify_one();
+        answered
     }
 
     fn view(&self) -> &View {
@@ -79,7 +112,11 @@ impl Evaluator for SimulatedDevice {
                 minibatch: largest,
                 min_batch: largest.min(16),
             },
-            batch_times: Some(Arc::clone(&self.times)),
+            at_once: Some(self.sessions),
+            batch_times: Some(match self.delay.of(&self.times) {
+                Some(delayed) => Arc::new(delayed),
+                None => Arc::clone(&self.times),
+            }),
             computes_at_once: false,
             ..self.answers.info()
         }

@@ -5,15 +5,18 @@
 //! others'. So nothing waits for a batch to fill: batches become as large as the device is busy. Values and priors are
 //! those of the separate batches.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    ops::Deref,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::network::{Batch, EvaluateError, Evaluator};
+use crate::network::{Added, Batch, EvalPosition, EvaluateError, Evaluator, Info, input::View};
 
-/// An evaluator, and the batches that wait for it.
-pub struct Merged<'a> {
-    evaluator: &'a dyn Evaluator,
+/// An evaluator, by reference or shared, and the batches that wait for it. It is an evaluator itself.
+pub struct Merged<E> {
+    evaluator: E,
     /// Maximum number of positions in a merged batch.
     largest: usize,
     /// Batches that are evaluated at the same time.
@@ -33,12 +36,17 @@ struct State {
     spare: Vec<Batch>,
 }
 
-impl<'a> Merged<'a> {
+impl<E> Merged<E>
+where
+    E: Deref,
+    E::Target: Evaluator,
+{
     /// Batches of at most `largest` positions, unless a single one is larger. As many are evaluated at once as the
-    /// evaluator recommends threads.
-    pub fn new(evaluator: &'a dyn Evaluator, largest: usize) -> Merged<'a> {
+    /// device computes at the same time or, if that is not known, as the evaluator recommends threads.
+    pub fn new(evaluator: E, largest: usize) -> Merged<E> {
+        let info = evaluator.info();
         Merged {
-            at_once: evaluator.info().advice.threads.max(1),
+            at_once: info.at_once.unwrap_or(info.advice.threads).max(1),
             evaluator,
             largest,
             state: Mutex::default(),
@@ -51,7 +59,7 @@ impl<'a> Merged<'a> {
     ///
     /// # Errors
     /// When the evaluator fails or panics; all batches that were merged fail then.
-    pub fn evaluate(&self, batch: &mut Batch) -> Result<u64, EvaluateError> {
+    pub fn evaluate_counted(&self, batch: &mut Batch) -> Result<u64, EvaluateError> {
         let mut state = self.state.lock();
         let number = state.next;
         state.next += 1;
@@ -109,6 +117,48 @@ impl<'a> Merged<'a> {
     }
 }
 
+impl<E> Evaluator for Merged<E>
+where
+    E: Deref + Send + Sync,
+    E::Target: Evaluator,
+{
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        self.evaluate_counted(batch).map(|_| ())
+    }
+
+    fn add(&self, position: &mut EvalPosition<'_>, batch: &mut Batch) -> Added {
+        self.evaluator.add(position, batch)
+    }
+
+    fn priors(&self, position: &mut EvalPosition<'_>, temperature: f32) {
+        self.evaluator.priors(position, temperature);
+    }
+
+    fn view(&self) -> &View {
+        self.evaluator.view()
+    }
+
+    fn info(&self) -> Info {
+        self.evaluator.info()
+    }
+
+    fn refiner(&self) -> Option<&dyn Evaluator> {
+        self.evaluator.refiner()
+    }
+
+    fn modelled_side(&self) -> Option<shakmaty::Color> {
+        self.evaluator.modelled_side()
+    }
+
+    fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {
+        self.evaluator.run_on_worker_thread(work);
+    }
+
+    fn warm_up(&self, may_continue: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
+        self.evaluator.warm_up(may_continue)
+    }
+}
+
 type Done = (u64, Batch, Result<(), EvaluateError>);
 
 fn done(group: Vec<(u64, Batch)>, result: Result<(), EvaluateError>) -> Vec<Done> {
@@ -116,12 +166,14 @@ fn done(group: Vec<(u64, Batch)>, result: Result<(), EvaluateError>) -> Vec<Done
     group.into_iter().map(with_result).collect()
 }
 
-/// Takes batches in the order in which they came, at least one, with at most `largest` positions together.
+/// Takes batches in the order in which they came, at least one, with at most `largest` positions together and one
+/// temperature.
 fn take_group(waiting: &mut Vec<(u64, Batch)>, largest: usize) -> Vec<(u64, Batch)> {
     let mut positions = 0;
+    let temperature = waiting.first().map(|(_, batch)| batch.policy_temperature());
     let fits = |(_, batch): &&(u64, Batch)| {
         positions += batch.len();
-        positions <= largest
+        positions <= largest && Some(batch.policy_temperature()) == temperature
     };
     let count = waiting.iter().take_while(fits).count().max(1);
     waiting.drain(..count).collect()
@@ -221,6 +273,11 @@ mod tests {
             |group: Vec<(u64, Batch)>| group.iter().map(|one| one.1.len()).collect::<Vec<_>>();
         assert_eq!(sizes(take_group(&mut waiting, 5)), [10]);
         assert_eq!(sizes(take_group(&mut waiting, 21)), [20, 1]);
+        let mut soft = batch(0..2);
+        soft.set_policy_temperature(1.5);
+        let mut waiting = vec![(0, batch(0..3)), (1, soft), (2, batch(0..1))];
+        assert_eq!(sizes(take_group(&mut waiting, 100)), [3]);
+        assert_eq!(sizes(take_group(&mut waiting, 100)), [2]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::{
             factory::{BackendFactory, BackendRequest},
             options::BackendOptions,
         },
+        compose::merged::Merged,
         source::NetworkSource,
     },
 };
@@ -51,7 +52,12 @@ fn load(
 ) -> Result<Arc<dyn Evaluator>, LoadError> {
     let factory = backend::find(&config.backend)?;
     let network = NetworkSource::new(&config.weights);
-    create(factory, &network, config, is_automatic, report_progress)
+    let evaluator = create(factory, &network, config, is_automatic, report_progress)?;
+    Ok(match evaluator.info().batch_times {
+        // On such a device, batches that wait for each other are evaluated as one.
+        Some(times) => Arc::new(Merged::new(evaluator, times.largest())),
+        None => evaluator,
+    })
 }
 
 /// The evaluator of one network.
