@@ -254,10 +254,12 @@ lc0_command() { command=("$lc0" --weights="$1" --backend="$lc0_backend"); }
 # The networks that lc0 can read.
 lc0_networks() { printf '%s\n' "${networks[@]}" | grep '\.pb\(\.gz\)\?$'; }
 
-# lc0's evaluations per second: lc0_raw NETWORK THREADS BATCH.
+# lc0's evaluations per second: lc0_raw NETWORK THREADS BATCH. Small batches are many, because the first ones are slow.
 lc0_raw() {
+    local batches=$((20000 / $3))
+    batches=$((batches < 50 ? 50 : batches > 1000 ? 1000 : batches))
     timeout --kill-after 5 "$(left)" "$lc0" backendbench --weights="$1" --backend="$lc0_backend" --threads="$2" \
-        --start-batch-size="$3" --max-batch-size="$3" --batches=100 2>/dev/null </dev/null |
+        --start-batch-size="$3" --max-batch-size="$3" --batches="$batches" 2>/dev/null </dev/null |
         awk -F, '$1 + 0 > 0 { found = $2 + 0 } END { print found ? found : "-" }'
 }
 
