@@ -11,7 +11,7 @@ use ort::{
     value::TensorElementType::{Float16, Float32},
 };
 use scorn::network::backend::ort::{
-    kernels::operators::Kind,
+    kernels::kind::Kind,
     plan::{Built, ExecutionProvider, SessionContext},
 };
 

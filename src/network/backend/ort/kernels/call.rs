@@ -1,8 +1,8 @@
 //! How each operator's kernel is started: on which blocks, with which parameters. It needs no GPU.
 
 use super::{
+    kind::Kind,
     launch::{Grid, Kernel, Parameter},
-    operators::Kind,
 };
 
 /// Threads of a block that computes vectors.

@@ -3,13 +3,14 @@
 //!
 //! * `kernels.cu` is the source of the kernels, and `kernels.ptx` what `make kernels` makes of it: a text that is part of
 //!   the program and that the driver translates for its card, so that no compiler is needed where it runs.
-//! * [`operators`] describes the operators to ONNX Runtime.
+//! * [`kind`] lists the operators, [`operators`] gives them to ONNX Runtime.
 //! * [`call`] decides how a kernel is started.
 //! * [`launch`] loads the kernels and queues them.
 //!
 //! Which operators a network gets is decided where it is converted ([`Operators::Scorn`](crate::lc0::Operators)).
 
 pub mod call;
+pub mod kind;
 pub mod launch;
 pub mod operators;
 
