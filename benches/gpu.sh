@@ -64,12 +64,12 @@ esac
 
 case "$backend" in
     cuda) precisions=(fp16 tf32 fp32) packed=("fp32,packed=false") sessions=(1 2 4) sizes=1,8,64,256,512,1024 threads=(1 2 4) batches=(64 256 1024) games=512 visits=100
-        forms=(plain fused captured) checked_forms=(graph=plain graph=fused graph=captured) raw_sizes=1,16,64,256,1024 raw_threads=(1 2) movetimes=(100 300 1000) ;;
+        forms=(captured fused plain) checked_forms=(graph=captured graph=fused graph=plain) raw_sizes=1,16,64,256,1024 raw_threads=1,2 movetimes=(100 300 1000) ;;
     tensorrt) precisions=(fp16 tf32) packed=() sessions=(1 2 4) sizes=1,8,64,256 threads=(1 2 4) batches=(64 256) games=512 visits=100
-        forms=("") checked_forms=("") raw_sizes=1,16,64,256 raw_threads=(1 2) movetimes=(100 300 1000) ;;
+        forms=("") checked_forms=("") raw_sizes=1,16,64,256 raw_threads=1,2 movetimes=(100 300 1000) ;;
     # A processor: fewer and smaller measurements of the same kind.
     *) precisions=(fp32) packed=() sessions=() sizes=1,16 threads=(1 2) batches=(1 16) games=2 visits=5
-        forms=(plain fused) checked_forms=(graph=plain graph=fused) raw_sizes=1,16 raw_threads=(1) movetimes=(100) ;;
+        forms=(plain fused) checked_forms=(graph=plain graph=fused) raw_sizes=1,16 raw_threads=1 movetimes=(100) ;;
 esac
 
 work=$(mktemp -d)
@@ -208,12 +208,12 @@ name() { basename "$1"; }
 with_form() { echo "${1:+graph=$1}"; }
 
 # The rows of a network's raw speed in one form of the graph, which are also kept for the comparison with lc0:
-# raw NETWORK FORM THREADS.
+# raw NETWORK FORM.
 raw() {
-    local network=$1 form=$2 count=$3 label
-    label="| $(name "$network") | ${form:--} | $count"
-    bench batch,evals_per_second,ms_per_batch "$label" "$network" "$(with_form "$form")" --sizes "$raw_sizes" \
-        --bench-threads "$count" > "$work/rows"
+    local network=$1 form=$2 label
+    label="| $(name "$network") | ${form:--}"
+    bench threads,batch,evals_per_second,ms_per_batch "$label" "$network" "$(with_form "$form")" --sizes "$raw_sizes" \
+        --bench-threads "$raw_threads" > "$work/rows"
     tee -a "$work/raw" < "$work/rows"
 }
 
@@ -295,13 +295,13 @@ loading() {
     tell_end
 }
 
-# parity TITLE SETTINGS...: each network with each of these BackendOptions.
+# parity TITLE NODES SETTINGS...: each network with each of these BackendOptions, in a search of so many nodes.
 parity() {
-    local title=$1 checked
-    shift
+    local title=$1 count=$2 checked
+    shift 2
     checked=("$@")
     if begin "$title"; then
-        echo "\`Backend check\`, a search of 2000 nodes each, all values and probabilities within the tolerance."
+        echo "\`Backend check\`, a search of $count nodes each, all values and probabilities within the tolerance."
         echo
         echo "| network | settings | tolerance | result |"
         echo "|---|---|---|---|"
@@ -313,7 +313,7 @@ parity() {
                     onnx-cpu) groups="onnx-cpu($precision),rten(),tolerance=$tolerance" ;;
                     *) groups="$backend($precision),onnx-cpu(),tolerance=$tolerance" ;;
                 esac
-                search_with check "$network" 2000 --backend-opts "$groups"
+                search_with check "$network" "$count" --backend-opts "$groups"
                 result=$(error_or ok)
                 echo "| $(name "$network") | ${precision:-defaults} | $tolerance | ${result//|/\\|} |"
                 has_worked || fail "$(name "$network") with $precision"
@@ -331,7 +331,7 @@ raw_speed() {
         echo "|---|---|---|---|---|---|"
         for network in "${networks[@]}"; do
             for form in "${forms[@]}"; do
-                for count in "${raw_threads[@]}"; do raw "$network" "$form" "$count"; done
+                raw "$network" "$form"
             done
         done
     fi
@@ -378,7 +378,7 @@ beside_lc0() {
         echo "| network | measurement | lc0 | Scorn | Scorn / lc0 |"
         echo "|---|---|---|---|---|"
         while IFS= read -r network; do
-            for count in "${raw_threads[@]}"; do
+            for count in ${raw_threads//,/ }; do
                 for batch in ${raw_sizes//,/ }; do
                     is_time || break 3
                     theirs=$(lc0_raw "$network" "$count" "$batch")
@@ -553,14 +553,14 @@ report() {
     introduction
     if [ "$part" != rest ]; then
         loading
-        parity "Against the processor" "${checked_forms[@]}"
+        parity "Against the processor" 300 "${checked_forms[@]}"
         raw_speed
         short_searches
         [ -z "$lc0" ] || beside_lc0
         selfplay
     fi
     if [ "$part" != decide ]; then
-        [ "$backend" = onnx-cpu ] || parity "Precisions against the processor" "${precisions[@]/#/precision=}" "${packed[@]/#/precision=}"
+        [ "$backend" = onnx-cpu ] || parity "Precisions against the processor" 2000 "${precisions[@]/#/precision=}" "${packed[@]/#/precision=}"
         by_precision
         by_sessions
         searches

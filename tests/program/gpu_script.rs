@@ -19,10 +19,10 @@ case "$*" in
     --version) echo "engine 1"; exit ;;
     *backendbench*)
         if [ "$FAULT" = bench ]; then echo "the kernel is missing" >&2; exit 1; fi
-        echo '{"batch":8,"evals_per_second":1234.5,"ms_per_batch":6.5}'
+        echo '{"batch":8,"evals_per_second":1234.5,"ms_per_batch":6.5,"threads":2}'
         case "$*" in
-            *graph=captured*) echo '{"batch":16,"evals_per_second":2469,"ms_per_batch":6.5}' ;;
-            *graph=*) echo '{"batch":16,"evals_per_second":1000,"ms_per_batch":16}' ;;
+            *graph=captured*) echo '{"batch":16,"evals_per_second":2469,"ms_per_batch":6.5,"threads":2}' ;;
+            *graph=*) echo '{"batch":16,"evals_per_second":1000,"ms_per_batch":16,"threads":2}' ;;
         esac
         exit ;;
     *selfplay*--help*) exit ;;
