@@ -78,8 +78,8 @@ pub enum Operators {
     OnnxRuntime,
     /// Scorn's own kernels, too: what stands between two products or convolutions is one operator, and boards have their
     /// channels last, \[batch, 8, 8, channels\]. The graph takes its planes so, in the precision of the computation,
-    /// and its policy is the logits of the network in their own order; [`pack_input`](super::pack_input) and
-    /// [`gather_legal_moves`](super::gather_legal_moves) complete it. For the types that ONNX Runtime's operators have.
+    /// and its policy is the logits of the network in their own order; [`pack_input`](crate::lc0::pack_input) and
+    /// [`gather_legal_moves`](crate::lc0::gather_legal_moves) complete it. For the types that ONNX Runtime's operators have.
     Scorn,
 }
 
