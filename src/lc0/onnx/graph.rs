@@ -76,10 +76,11 @@ pub enum Operators {
     /// operator each, and nothing depends on lists that the processor copies to a GPU at run time (`Concat` of
     /// unequal parts). For 32- and 16-bit floats; other types get ONNX's own.
     OnnxRuntime,
-    /// Scorn's own kernels, too: what stands between two products or convolutions is one operator, and boards have their
-    /// channels last, \[batch, 8, 8, channels\]. The graph takes its planes so, in the precision of the computation,
-    /// and its policy is the logits of the network in their own order; [`pack_input`](crate::lc0::pack_input) and
-    /// [`gather_legal_moves`](crate::lc0::gather_legal_moves) complete it. For the types that ONNX Runtime's operators have.
+    /// Scorn's own kernels, too: what stands between two products or convolutions is one operator, and boards have
+    /// their channels last, \[batch, 8, 8, channels\]. The graph takes its planes so, in the precision of the
+    /// computation, and its policy is the logits of the network in their own order;
+    /// [`pack_input`](crate::lc0::pack_input) and [`gather_legal_moves`](crate::lc0::gather_legal_moves) complete it.
+    /// For the types that ONNX Runtime's operators have.
     Scorn,
 }
 
@@ -586,8 +587,8 @@ impl Graph {
         self.wide_node("Conv", name, &[x, weights, bias], attributes)
     }
 
-    /// The same without a bias, for a board with its channels last. The transpositions around it cancel those with which
-    /// a runtime surrounds convolutions that it computes so.
+    /// The same without a bias, for a board with its channels last. The transpositions around it cancel those with
+    /// which a runtime surrounds convolutions that it computes so.
     pub(crate) fn conv_of_board(
         &mut self,
         name: &str,
