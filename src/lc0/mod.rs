@@ -45,7 +45,7 @@ pub use net::Net;
 pub(crate) use net::read_file;
 pub use onnx::{
     PlaneSet,
-    graph::{BATCH_DIMENSION, Operators},
+    graph::{BATCH_DIMENSION, KERNEL_DOMAIN, Operators},
     legal_moves::gather_legal_moves,
     pack::pack_input,
     read::{metadata as onnx_metadata, read_onnx, read_onnx_as},

@@ -2,7 +2,10 @@
 //! costs the same. On a device that others use, too, all of them take longer ([`Delay`]).
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -111,8 +114,13 @@ impl Delay {
         self.nanoseconds.store(now as u64, Ordering::Relaxed);
     }
 
+    /// The times as they are at present.
+    pub fn at_present(&self, times: &Arc<BatchTimes>) -> Arc<BatchTimes> {
+        self.of(times).map_or_else(|| Arc::clone(times), Arc::new)
+    }
+
     /// The times as they are at present; `None` if they are as measured.
-    pub fn of(&self, times: &BatchTimes) -> Option<BatchTimes> {
+    fn of(&self, times: &BatchTimes) -> Option<BatchTimes> {
         let delay = Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed));
         let counts = delay > times.of(1).mul_f64(SMALLEST_SHARE);
         counts.then(|| times.with_delay(delay))

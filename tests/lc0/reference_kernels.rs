@@ -10,9 +10,12 @@ use ort::{
     session::builder::SessionBuilder,
     value::TensorElementType::{Float16, Float32},
 };
-use scorn::network::backend::ort::{
-    kernels::kind::Kind,
-    plan::{Built, ExecutionProvider, SessionContext},
+use scorn::{
+    lc0::KERNEL_DOMAIN,
+    network::backend::ort::{
+        kernels::kind::Kind,
+        plan::{Built, ExecutionProvider, SessionContext},
+    },
 };
 
 /// Squares of a board.
@@ -24,7 +27,7 @@ pub struct ReferenceProvider;
 
 impl ExecutionProvider for ReferenceProvider {
     fn configure(&self, builder: SessionBuilder, _: &SessionContext<'_>) -> Built {
-        let domain = OperatorDomain::new("scorn").unwrap();
+        let domain = OperatorDomain::new(KERNEL_DOMAIN).unwrap();
         let domain = Kind::ALL
             .into_iter()
             .fold(domain, |domain, kind| domain.add(Reference(kind)).unwrap());

@@ -27,8 +27,8 @@ const IR_VERSION: i64 = 8;
 /// The name and version of the operator set of ONNX Runtime.
 const RUNTIME_DOMAIN: &str = "com.microsoft";
 const RUNTIME_OPSET: i64 = 1;
-/// The name and version of the set of Scorn's own operators.
-pub(crate) const KERNEL_DOMAIN: &str = "scorn";
+/// The name of the set of Scorn's own operators, and its version.
+pub const KERNEL_DOMAIN: &str = "scorn";
 const KERNEL_OPSET: i64 = 1;
 
 /// The floating point type of weights and of the computation.
@@ -85,7 +85,7 @@ pub enum Operators {
 }
 
 /// The numbers of activations in the attribute `activation` of Scorn's own operators.
-pub(crate) fn activation_code(activation: Activation) -> i64 {
+fn activation_code(activation: Activation) -> i64 {
     match activation {
         Activation::None => 0,
         Activation::Relu => 1,
@@ -220,6 +220,12 @@ fn float(name: &str, value: f32) -> AttributeProto {
         r#type: Some(attribute_type::FLOAT),
         ..Default::default()
     }
+}
+
+/// The attributes of a convolution with a square kernel of odd size that keeps the board 8 x 8.
+fn kernel_attributes(kernel: usize) -> Vec<AttributeProto> {
+    let (kernel, pad) = (kernel as i64, kernel as i64 / 2);
+    vec![ints("kernel_shape", &[kernel; 2]), ints("pads", &[pad; 4])]
 }
 
 /// A float32 input or output whose first dimension is the batch.
@@ -582,9 +588,7 @@ impl Graph {
         bias: &GraphValue,
         kernel: usize,
     ) -> GraphValue {
-        let (kernel, pad) = (kernel as i64, kernel as i64 / 2);
-        let attributes = vec![ints("kernel_shape", &[kernel; 2]), ints("pads", &[pad; 4])];
-        self.wide_node("Conv", name, &[x, weights, bias], attributes)
+        self.wide_node("Conv", name, &[x, weights, bias], kernel_attributes(kernel))
     }
 
     /// The same without a bias, for a board with its channels last. The transpositions around it cancel those with
@@ -596,8 +600,7 @@ impl Graph {
         weights: &GraphValue,
         kernel: usize,
     ) -> GraphValue {
-        let (kernel, pad) = (kernel as i64, kernel as i64 / 2);
-        let attributes = vec![ints("kernel_shape", &[kernel; 2]), ints("pads", &[pad; 4])];
+        let attributes = kernel_attributes(kernel);
         let x = self.transpose(&format!("{name}/channels"), x, &[0, 3, 1, 2]);
         let y = self.node("Conv", &format!("{name}/conv"), &[&x, weights], attributes);
         self.transpose(name, &y, &[0, 2, 3, 1])

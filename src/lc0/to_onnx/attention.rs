@@ -94,16 +94,8 @@ impl Emitter {
     ) -> Result<GraphValue, NetError> {
         let activation = self.format.default_activation;
         if let Some(stem) = &body.stem {
-            let tokens = match self.graph.is_for_kernels() {
-                false => {
-                    let board = self.tower(stem, planes)?;
-                    self.board_to_tokens("/embedding/stem", &board, stem.filters())
-                }
-                true => {
-                    let squares = self.tower_of_squares(stem, planes)?;
-                    self.squares_to_tokens("/embedding/stem", &squares, stem.filters())
-                }
-            };
+            let features = self.convolutions(stem, planes)?;
+            let tokens = self.tokens("/embedding/stem", &features, stem.filters());
             return self.dense_activated("/embedding", &tokens, &body.embedding, activation);
         }
         let last = match self.graph.is_for_kernels() {
@@ -220,13 +212,10 @@ impl Emitter {
         if self.graph.is_for_kernels() {
             // A board is one row.
             let row = SQUARES * width;
-            let bias = self.graph.floats("/embedding/bias", &[row], &per_square);
             let rows = self
                 .graph
                 .reshape("/embedding/rows", &product, &[-1, row as i64]);
-            let y = self
-                .graph
-                .bias_activation("/embedding", &rows, &bias, activation);
+            let y = self.biased("/embedding", &rows, &per_square, activation);
             let board = [-1, BOARD, width as i64];
             return Ok(self.graph.reshape("/embedding/activated", &y, &board));
         }
@@ -260,17 +249,6 @@ impl Emitter {
             .transpose(&format!("{name}/squares"), board, &[0, 2, 3, 1]);
         self.graph
             .reshape(&format!("{name}/tokens"), &last, &[-1, channels as i64])
-    }
-
-    /// \[batch, 8, 8, channels\] to \[batch x 64, channels\].
-    pub(super) fn squares_to_tokens(
-        &mut self,
-        name: &str,
-        squares: &GraphValue,
-        channels: usize,
-    ) -> GraphValue {
-        self.graph
-            .reshape(&format!("{name}/tokens"), squares, &[-1, channels as i64])
     }
 
     /// One transformer layer on \[batch x 64, width\].

@@ -32,7 +32,7 @@ impl Emitter {
             }
             (
                 Policy::Convolution { conv1, conv2 },
-                BodyOutput::Board(board) | BodyOutput::Tokens(board) | BodyOutput::Squares(board),
+                BodyOutput::Board(board) | BodyOutput::Tokens(board),
             ) => {
                 let y = self.conv_activated("/policy/conv1", board, conv1)?;
                 let y = self.conv("/policy/conv2", &y, conv2)?;
@@ -42,7 +42,7 @@ impl Emitter {
             }
             (
                 Policy::Classical { conv, dense },
-                BodyOutput::Board(board) | BodyOutput::Tokens(board) | BodyOutput::Squares(board),
+                BodyOutput::Board(board) | BodyOutput::Tokens(board),
             ) => {
                 let y = self.conv_activated("/policy/conv", board, conv)?;
                 let y = self
@@ -50,6 +50,8 @@ impl Emitter {
                     .reshape("/policy/flat", &y, &[-1, dense.inputs as i64]);
                 self.dense(name, &y, dense, 1.0)?
             }
+            // Those have their policies from `raw_policy`.
+            (_, BodyOutput::Squares(_)) => return Err(NetError::missing("a board for the policy")),
         };
         let logits = self.graph.widen(output, logits);
         self.graph.output(&logits, self.batch, &[POLICY_SIZE]);
@@ -104,15 +106,7 @@ impl Emitter {
             true => self.format.default_activation,
             false => Activation::Selu,
         };
-        let tokens = match features {
-            BodyOutput::Tokens(tokens) => tokens.clone(),
-            BodyOutput::Board(board) => {
-                self.board_to_tokens("/policy/board", board, head.embedding.inputs)
-            }
-            BodyOutput::Squares(squares) => {
-                self.squares_to_tokens("/policy/board", squares, head.embedding.inputs)
-            }
-        };
+        let tokens = self.tokens("/policy/board", features, head.embedding.inputs);
         let mut x =
             self.dense_activated("/policy/embedding", &tokens, &head.embedding, activation)?;
         for (index, encoder) in head.encoders.iter().enumerate() {

@@ -14,7 +14,7 @@ mod squares;
 use prost::Message;
 
 use super::{
-    architecture::{Architecture, Body},
+    architecture::{Architecture, Body, Tower},
     error::NetError,
     format::{Activation, Format, PLANES, Structure},
     model::{ConvertOptions, DataType, OnnxModel, tensor_name},
@@ -227,12 +227,47 @@ impl Emitter {
 
     fn body(&mut self, body: &Body<'_>, planes: GraphValue) -> Result<BodyOutput, NetError> {
         Ok(match body {
-            Body::Conv(tower) if self.graph.is_for_kernels() => {
-                BodyOutput::Squares(self.tower_of_squares(tower, planes)?)
-            }
-            Body::Conv(tower) => BodyOutput::Board(self.tower(tower, planes)?),
+            Body::Conv(tower) => self.convolutions(tower, planes)?,
             Body::Attention(body) => BodyOutput::Tokens(self.attention_body(body, planes)?),
         })
+    }
+
+    /// A convolutional body.
+    fn convolutions(
+        &mut self,
+        tower: &Tower<'_>,
+        planes: GraphValue,
+    ) -> Result<BodyOutput, NetError> {
+        Ok(match self.graph.is_for_kernels() {
+            true => BodyOutput::Squares(self.tower_of_squares(tower, planes)?),
+            false => BodyOutput::Board(self.tower(tower, planes)?),
+        })
+    }
+
+    /// The features of a body of so many channels as \[batch x 64, channels\].
+    fn tokens(&mut self, name: &str, features: &BodyOutput, channels: usize) -> GraphValue {
+        match features {
+            BodyOutput::Tokens(tokens) => tokens.clone(),
+            BodyOutput::Board(board) => self.board_to_tokens(name, board, channels),
+            BodyOutput::Squares(squares) => {
+                let name = format!("{name}/tokens");
+                self.graph.reshape(&name, squares, &[-1, channels as i64])
+            }
+        }
+    }
+
+    /// activation(x + bias), the bias being added along the last dimension, with Scorn's own operator.
+    fn biased(
+        &mut self,
+        name: &str,
+        x: &GraphValue,
+        bias: &[f32],
+        activation: Activation,
+    ) -> GraphValue {
+        let bias = self
+            .graph
+            .floats(&format!("{name}/bias"), &[bias.len()], bias);
+        self.graph.bias_activation(name, x, &bias, activation)
     }
 
     /// W x + b, both multiplied by `scale`, over the last dimension of `x`.
@@ -252,16 +287,14 @@ impl Emitter {
         let Some(bias) = bias else {
             return Ok(self.graph.matmul(name, x, &weights));
         };
+        let product = self.graph.matmul(&format!("{name}/matmul"), x, &weights);
+        if self.graph.is_for_kernels() {
+            return Ok(self.biased(name, &product, &bias, Activation::None));
+        }
         let bias = self
             .graph
             .floats(&format!("{name}/bias"), &[dense.outputs], &bias);
-        let product = self.graph.matmul(&format!("{name}/matmul"), x, &weights);
-        Ok(match self.graph.is_for_kernels() {
-            false => self.graph.add(name, &product, &bias),
-            true => self
-                .graph
-                .bias_activation(name, &product, &bias, Activation::None),
-        })
+        Ok(self.graph.add(name, &product, &bias))
     }
 
     /// A dense layer and an activation.
@@ -275,12 +308,7 @@ impl Emitter {
         if self.graph.is_for_kernels() {
             let (product, bias) = self.product_and_bias(name, x, dense, 1.0)?;
             let bias = bias.unwrap_or_else(|| vec![0.0; dense.outputs]);
-            let bias = self
-                .graph
-                .floats(&format!("{name}/bias"), &[bias.len()], &bias);
-            return Ok(self
-                .graph
-                .bias_activation(name, &product, &bias, activation));
+            return Ok(self.biased(name, &product, &bias, activation));
         }
         let y = self.dense(name, x, dense, 1.0)?;
         Ok(self.graph.activation(name, y, activation))

@@ -133,15 +133,10 @@ impl Emitter {
             .graph
             .floats(&format!("{name}/weights"), &dims, &weights);
         let bias = bias.unwrap_or_else(|| vec![0.0; dense.outputs]);
-        let bias = self
-            .graph
-            .floats(&format!("{name}/bias"), &dims[1..], &bias);
         let product = self
             .graph
             .matmul(&format!("{name}/matmul"), &flat, &weights);
-        Ok(self
-            .graph
-            .bias_activation(name, &product, &bias, activation))
+        Ok(self.biased(name, &product, &bias, activation))
     }
 
     /// Writes the policy head, whose output is the logits in the network's own order; returns the output's name and the

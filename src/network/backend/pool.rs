@@ -495,10 +495,10 @@ impl Evaluator for NetworkEvaluator {
             description: format!("{backend} ({device}), network {network}{separator}{note}"),
             advice: self.advice,
             at_once: self.batch_times.is_some().then_some(self.limit),
-            batch_times: self.batch_times.as_ref().map(|times| {
-                let delayed = self.delay.of(times);
-                delayed.map_or_else(|| Arc::clone(times), Arc::new)
-            }),
+            batch_times: self
+                .batch_times
+                .as_ref()
+                .map(|times| self.delay.at_present(times)),
             ..Info::default()
         }
     }

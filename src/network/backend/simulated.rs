@@ -43,9 +43,7 @@ pub struct SimulatedDevice {
     answers: Arc<dyn Evaluator>,
     times: Arc<BatchTimes>,
     threads: usize,
-    /// Batches that may be on their way at once.
-    sessions: usize,
-    /// Those that are, and what waits for one to come back.
+    /// Batches that are on their way, and what waits for one to come back.
     busy: Mutex<usize>,
     returned: Condvar,
     /// What each batch takes longer, because others use the device, too.
@@ -62,7 +60,6 @@ impl SimulatedDevice {
             answers,
             times: Arc::new(times),
             threads,
-            sessions: SESSIONS,
             busy: Mutex::new(0),
             returned: Condvar::new(),
             late: Duration::ZERO,
@@ -81,7 +78,7 @@ impl Evaluator for SimulatedDevice {
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         let mut busy = self.busy.lock();
         self.returned
-            .wait_while(&mut busy, |busy| *busy == self.sessions);
+            .wait_while(&mut busy, |busy| *busy == SESSIONS);
         *busy += 1;
         drop(busy);
         let (begun, time) = (Instant::now(), self.times.of(batch.len()));
@@ -112,11 +109,8 @@ impl Evaluator for SimulatedDevice {
                 minibatch: largest,
                 min_batch: largest.min(16),
             },
-            at_once: Some(self.sessions),
-            batch_times: Some(match self.delay.of(&self.times) {
-                Some(delayed) => Arc::new(delayed),
-                None => Arc::clone(&self.times),
-            }),
+            at_once: Some(SESSIONS),
+            batch_times: Some(self.delay.at_present(&self.times)),
             computes_at_once: false,
             ..self.answers.info()
         }

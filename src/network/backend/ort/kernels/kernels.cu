@@ -6,7 +6,7 @@
 
 #include <cuda_fp16.h>
 
-// Numbers of activations, in the order of `ActivationCode`.
+// Numbers of activations, those of `activation_code` in lc0/onnx/graph.rs.
 enum { NONE, RELU, TANH, SIGMOID, RELU2, SWISH, MISH, SELU };
 
 // The largest number whose square is a 16-bit float.

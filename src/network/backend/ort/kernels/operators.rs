@@ -19,9 +19,7 @@ use super::{
     kind::Kind,
     launch::Kernels,
 };
-
-/// The name of the operators' domain.
-const DOMAIN: &str = "scorn";
+use crate::lc0::KERNEL_DOMAIN;
 
 /// The operators on a GPU, for sessions on it.
 ///
@@ -36,7 +34,7 @@ pub fn domain(kernels: &Arc<Kernels>) -> Result<OperatorDomain> {
         kind,
         kernels: Arc::clone(kernels),
     };
-    OperatorDomain::new(DOMAIN)?
+    OperatorDomain::new(KERNEL_DOMAIN)?
         .add(operator(Kind::UnpackPlanes))?
         .add(in_place(Kind::BiasActivation))?
         .add(in_place(Kind::BiasSumActivation))?
