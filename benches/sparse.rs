@@ -2,12 +2,15 @@
 
 use std::hint::black_box;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{
+    BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime,
+};
 use scorn::sparse::{
     attacks::Attacks,
-    features::{ActiveFeatures, SquareView},
+    features::{ActiveFeatures, InputSet, SquareView},
+    history::Past,
     infer::{IntegerNetwork, Scratch},
-    moves::Rows,
+    moves::{MoveRows, Rows},
     network::Shape,
     simd::Level,
 };
@@ -21,20 +24,44 @@ const FENS: [&str; 4] = [
     "r2q1rk1/ppp2ppp/2n1b3/3np3/8/2PP1NP1/PP2PPBP/R1BQ1RK1 w - - 1 9",
 ];
 
+fn bench_rows(group: &mut BenchmarkGroup<'_, WallTime>, positions: &[Chess; 4]) {
+    let moves = positions.each_ref().map(|position| position.legal_moves());
+    for (name, set) in [
+        ("rows of moves", InputSet::Position),
+        ("rows of moves and classes", InputSet::Classes),
+    ] {
+        group.bench_function(name, |b| {
+            let mut entries = [0; 512];
+            b.iter(|| {
+                for (position, moves) in positions.iter().zip(&moves) {
+                    let (view, attacks) = (SquareView::of(position), Attacks::of(position));
+                    let rows = Rows::new(set, position, view, &attacks, &Past::default());
+                    rows.entries(moves.iter().copied(), black_box(&mut entries));
+                }
+            });
+        });
+    }
+}
+
 fn bench(c: &mut Criterion) {
     let positions = FENS.map(|fen| -> Chess {
         let fen: Fen = fen.parse().unwrap();
         fen.into_position(CastlingMode::Standard).unwrap()
     });
-    let shape = Shape::default();
+    let inputs = InputSet::Classes;
+    let shape = Shape {
+        inputs,
+        ..Shape::default()
+    };
     let network = IntegerNetwork::quantize(shape, &shape.start(1));
     let seen = positions.each_ref().map(|position| {
         let (view, attacks) = (SquareView::of(position), Attacks::of(position));
         let features = ActiveFeatures::with(position, view, &attacks);
-        let rows = Rows::new(position, view, &attacks);
+        let rows = Rows::new(inputs, position, view, &attacks, &Past::default());
         let moves = position.legal_moves();
-        let rows: Vec<u16> = moves.iter().map(|&m| rows.row(m)).collect();
-        (features, rows)
+        let mut entries = vec![0; rows.entry_count(moves.len())];
+        rows.entries(moves.iter().copied(), &mut entries);
+        (features, entries, moves.len())
     });
     let mut group = c.benchmark_group("sparse, 4 positions");
     group.bench_function("features", |b| {
@@ -44,30 +71,21 @@ fn bench(c: &mut Criterion) {
                 .map(|position| ActiveFeatures::of(black_box(position)))
         });
     });
-    let moves = positions.each_ref().map(|position| position.legal_moves());
-    group.bench_function("rows of moves", |b| {
-        b.iter(|| {
-            let mut sum = 0;
-            for (position, moves) in positions.iter().zip(&moves) {
-                let rows = Rows::new(position, SquareView::of(position), &Attacks::of(position));
-                sum += moves.iter().map(|&m| u32::from(rows.row(m))).sum::<u32>();
-            }
-            sum
-        });
-    });
+    bench_rows(&mut group, &positions);
     let mut scratch = Scratch::default();
     for level in Level::available() {
         group.bench_function(format!("value, {}", level.name()), |b| {
             b.iter(|| {
                 let seen = seen.each_ref();
-                seen.map(|(features, _)| network.value(level, features.as_slice(), &mut scratch))
+                seen.map(|(features, ..)| network.value(level, features.as_slice(), &mut scratch))
             });
         });
         group.bench_function(format!("policy, {}", level.name()), |b| {
             let mut logits = [0.0; 256];
             b.iter(|| {
-                for (features, rows) in &seen {
-                    let logits = &mut logits[..rows.len()];
+                for (features, entries, moves) in &seen {
+                    let logits = &mut logits[..*moves];
+                    let rows = MoveRows::of(entries, *moves);
                     network.policy(level, features.as_slice(), rows, logits, &mut scratch);
                 }
                 logits[0]

@@ -9,8 +9,9 @@ use std::{env, fs, path::Path};
 use anyhow::{Context, Result};
 use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::index};
 use scorn::sparse::{
-    features::INPUTS,
-    moves::ROWS,
+    classes::MoveClasses,
+    features::{INPUTS, InputSet},
+    moves::{MoveRows, ROWS},
     network::{Sections, Shape},
     simd::Level,
 };
@@ -25,7 +26,7 @@ const SHAPE: Shape = Shape {
     value: 128,
     hidden: 8,
     stages: 8,
-    inputs: scorn::sparse::features::InputSet::Position,
+    inputs: InputSet::Classes,
 };
 const STEPS: u64 = 20;
 const RATE: f32 = 3e-3;
@@ -102,6 +103,7 @@ fn description(
         "scales": [scales.policy, scales.value, scales.plies],
         "policy_inputs": lists(&chunk.policy_inputs),
         "rows": lists(&chunk.rows),
+        "classes": lists(&chunk.classes),
         "shares": chunk.shares,
         "value_inputs": lists(&chunk.value_inputs),
         "wdl": chunk.values.iter().map(|target| target.wdl).collect::<Vec<_>>(),
@@ -127,7 +129,12 @@ fn batch() -> Chunk {
         chunk.policy_inputs.push(&choose(INPUTS, 20 + position));
         // Positions of all stages.
         chunk.value_inputs.push(&choose(INPUTS, 8 + 2 * position));
-        chunk.rows.push(&choose(ROWS, 5 + position));
+        let rows = choose(ROWS, 5 + position);
+        let classes = classes_of(rows.len());
+        chunk.push_rows(MoveRows {
+            rows: &rows,
+            classes: &classes,
+        });
     }
     for position in 0..POSITIONS {
         let shares: Vec<f32> = (0..5 + position)
@@ -145,6 +152,12 @@ fn batch() -> Chunk {
         });
     }
     chunk
+}
+
+/// Rows of the classes of so many moves, some of which share one.
+fn classes_of(moves: usize) -> Vec<u16> {
+    let class = |at: usize| (97 * moves + 31 * (at % (moves - 1))) % MoveClasses::Tactical.count();
+    (0..moves).map(|at| (ROWS + class(at)) as u16).collect()
 }
 
 fn bytes(weights: &[f32]) -> Vec<u8> {

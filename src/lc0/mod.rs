@@ -39,7 +39,7 @@ pub use format::InputFormat;
 pub use from_onnx::from_onnx;
 pub use model::{
     ALPHAZERO_PLANES, ALPHAZERO_POLICY, AlphaZeroMoves, Calibration, ConvertOptions, DataType,
-    KernelModel, LegalMoves, OnnxEncoding, OnnxModel, PackedInput, metadata_key,
+    KernelModel, LegalMoves, OnnxEncoding, OnnxModel, PackedInput, SparseModel, metadata_key,
 };
 pub use net::Net;
 pub(crate) use net::read_file;

@@ -181,17 +181,24 @@ pub struct OnnxModel {
     pub mlh: Option<String>,
     /// What the input planes hold.
     pub input_format: InputFormat,
-    /// Whether it is a sparse network ([`crate::sparse::file`]) with its own inputs and moves; `input_format` is
-    /// unused then.
-    pub is_sparse: bool,
-    /// Whether the inputs of a sparse network include the last moves.
-    pub reads_moves: bool,
-    /// Whether they include who is to move, the engine or its opponent.
-    pub reads_mover: bool,
+    /// Only of a sparse network ([`crate::sparse::file`]), which has its own inputs and moves; `input_format` is unused
+    /// then.
+    pub sparse: Option<SparseModel>,
     /// The order of moves if it has AlphaZero's encoding (`input_format` is unused then, too).
     pub alphazero: Option<AlphaZeroMoves>,
     /// The batch size, if it is fixed.
     pub batch: Option<usize>,
+}
+
+/// What distinguishes sparse networks from each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SparseModel {
+    /// Whether the inputs include the last moves.
+    pub reads_moves: bool,
+    /// Whether they include who is to move, the engine or its opponent.
+    pub reads_mover: bool,
+    /// Whether the policy has rows for tactical classes of moves.
+    pub has_classes: bool,
 }
 
 impl OnnxModel {
@@ -214,9 +221,7 @@ impl OnnxModel {
             value: None,
             mlh: None,
             input_format,
-            is_sparse: false,
-            reads_moves: false,
-            reads_mover: false,
+            sparse: None,
             alphazero: None,
             batch: None,
         }

@@ -12,6 +12,7 @@
 use shakmaty::{Bitboard, Board, CastlingSide, Chess, Color, File, Position, Square};
 
 use super::attacks::{Attacks, MOVERS, SideAttacks};
+use super::classes::MoveClasses;
 use super::tactics::Signs;
 
 /// Inputs that stand for pieces: (attacked, defended) x own P N B R Q K, the opponent's x square.
@@ -108,10 +109,15 @@ pub enum InputSet {
     /// Those of the position alone.
     #[default]
     Position,
+    /// Those of the position, with rows for tactical classes of moves in the policy.
+    Classes,
     /// Those, the last two moves and the players' rating.
     History,
     /// Those of the position, and whether the engine or its fallible opponent is to move ([`Mover`]).
     Opponent,
+    /// Those of `opponent`, with the policy of `classes`.
+    #[value(skip)]
+    OpponentClasses,
 }
 
 impl InputSet {
@@ -119,9 +125,9 @@ impl InputSet {
     #[expect(clippy::len_without_is_empty, reason = "no set is empty")]
     pub const fn len(self) -> usize {
         match self {
-            InputSet::Position => INPUTS,
+            InputSet::Position | InputSet::Classes => INPUTS,
             InputSet::History => INPUTS + PAST_MOVES * MOVE_INPUTS + RATINGS.len(),
-            InputSet::Opponent => INPUTS + 2,
+            InputSet::Opponent | InputSet::OpponentClasses => INPUTS + 2,
         }
     }
 
@@ -137,7 +143,27 @@ impl InputSet {
 
     /// Whether there are inputs of who is to move.
     pub fn has_mover(self) -> bool {
-        self == InputSet::Opponent
+        matches!(self, InputSet::Opponent | InputSet::OpponentClasses)
+    }
+
+    /// The classes of moves that the policy tells apart.
+    pub const fn classes(self) -> MoveClasses {
+        match self {
+            InputSet::Position | InputSet::Opponent => MoveClasses::None,
+            InputSet::History => MoveClasses::Human,
+            InputSet::Classes | InputSet::OpponentClasses => MoveClasses::Tactical,
+        }
+    }
+
+    /// The set of a network with these inputs whose policy is that of a network with the inputs of `policy`; `None` if
+    /// it does not fit.
+    pub fn with_policy_of(self, policy: InputSet) -> Option<InputSet> {
+        match (self.has_history(), policy) {
+            (false, InputSet::Position) if self.has_mover() => Some(InputSet::Opponent),
+            (false, InputSet::Classes) if self.has_mover() => Some(InputSet::OpponentClasses),
+            (false, InputSet::Position | InputSet::Classes) => Some(policy),
+            _ => None,
+        }
     }
 }
 

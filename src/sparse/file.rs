@@ -8,12 +8,13 @@
 //! | tensor | shape | |
 //! |---|---|---|
 //! | `/input/planes` | \[batch, 79 or 93, 8, 8\] | 0 or 1: the inputs in order, 64 a plane; the rest of the last is unused |
-//! | `/output/policy` | \[batch, 7768 or 7776\] | logits of all rows of [`moves`](super::moves) and of its classes |
+//! | `/output/policy` | \[batch, 7768, 7776 or 8254\] | logits of all rows of [`moves`](super::moves) and of [`classes`](super::classes) |
 //! | `/output/wdl` | \[batch, 3\] | probabilities for the side to move |
 //! | `/output/mlh` | \[batch, 1\] | plies left |
 //!
 //! The version is the set of inputs ([`InputSet`]): `sparse-2` those of the position, `sparse-3` also those of the
-//! last moves and the players' rating, `sparse-4` those of the position and who is to move. Files of the first version
+//! last moves and the players' rating, `sparse-4` those of the position and who is to move; `sparse-5` and `sparse-6` are
+//! `sparse-2` and `sparse-4` with classes of moves for play in the policy. Files of the first version
 //! (`sparse-1`, 49 planes) have the first [`FIRST_INPUTS`] inputs only. They are read as networks with weights of 0 for
 //! the other inputs, and runtimes get a graph with all inputs.
 
@@ -22,6 +23,7 @@ use std::collections::HashMap;
 use prost::Message;
 use thiserror::Error;
 
+use super::classes::MoveClasses;
 use super::features::{FIRST_INPUTS, INPUTS, InputSet, PIECE_INPUTS};
 use super::infer::{self, First, IntegerNetwork, IntegerValueHead, LARGEST_BIAS};
 use super::moves::row_count;
@@ -31,7 +33,7 @@ use super::network::{
 use crate::lc0::onnx::graph::{Graph, GraphValue, Precision};
 use crate::lc0::onnx::proto::{ModelProto, TensorProto, data_type};
 use crate::lc0::onnx::read;
-use crate::lc0::{InputFormat, NetError, OnnxEncoding, OnnxModel};
+use crate::lc0::{InputFormat, NetError, OnnxEncoding, OnnxModel, SparseModel};
 
 /// The metadata key of the encoding of inputs and moves.
 pub const ENCODING_KEY: &str = "scorn.encoding";
@@ -41,8 +43,12 @@ pub const ENCODING: &str = "sparse-2";
 pub const HISTORY_ENCODING: &str = "sparse-3";
 /// Those of the position, and who is to move.
 pub const OPPONENT_ENCODING: &str = "sparse-4";
+/// Those of the position, with tactical classes of moves.
+pub const CLASSES_ENCODING: &str = "sparse-5";
+/// Those, and who is to move.
+pub const OPPONENT_CLASSES_ENCODING: &str = "sparse-6";
 /// Versions that can be read, how many inputs their files have, and the inputs of the networks.
-const VERSIONS: [(&str, usize, InputSet); 4] = [
+const VERSIONS: [(&str, usize, InputSet); 6] = [
     (ENCODING, INPUTS, InputSet::Position),
     ("sparse-1", FIRST_INPUTS, InputSet::Position),
     (HISTORY_ENCODING, InputSet::History.len(), InputSet::History),
@@ -50,6 +56,12 @@ const VERSIONS: [(&str, usize, InputSet); 4] = [
         OPPONENT_ENCODING,
         InputSet::Opponent.len(),
         InputSet::Opponent,
+    ),
+    (CLASSES_ENCODING, INPUTS, InputSet::Classes),
+    (
+        OPPONENT_CLASSES_ENCODING,
+        InputSet::OpponentClasses.len(),
+        InputSet::OpponentClasses,
     ),
 ];
 /// The rating of a network of several that is used without naming one.
@@ -77,7 +89,7 @@ pub enum FileError {
     /// It is another kind of network.
     #[error(
         "not a sparse network: the metadata entry {ENCODING_KEY} is {found}, expected sparse-1 to \
-         sparse-4"
+         sparse-6"
     )]
     Encoding {
         /// The entry's value, or that it is missing.
@@ -151,6 +163,8 @@ pub fn write(network: &IntegerNetwork, metadata: &[(&str, &str)]) -> Vec<u8> {
         InputSet::Position => ENCODING,
         InputSet::History => HISTORY_ENCODING,
         InputSet::Opponent => OPPONENT_ENCODING,
+        InputSet::Classes => CLASSES_ENCODING,
+        InputSet::OpponentClasses => OPPONENT_CLASSES_ENCODING,
     };
     let own = [(ENCODING_KEY, encoding)];
     let all = own.iter().chain(metadata);
@@ -356,10 +370,11 @@ fn metadata_of(model: &ModelProto) -> Metadata {
 /// When it is no sparse network, or damaged.
 pub fn model(bytes: &[u8]) -> Result<OnnxModel, FileError> {
     let (network, entries) = read_with_metadata(bytes)?;
-    let (reads_moves, reads_mover) = (network.inputs.has_history(), network.inputs.has_mover());
-    let bytes = match version_of(&entries)?.0 {
-        ENCODING | OPPONENT_ENCODING => bytes.to_vec(),
-        _ => write_again(&network.for_rating(DEFAULT_RATING), &entries),
+    let inputs = network.inputs;
+    let (_, in_file, _) = version_of(&entries)?;
+    let bytes = match inputs.has_history() || in_file != inputs.len() {
+        true => write_again(&network.for_rating(DEFAULT_RATING), &entries),
+        false => bytes.to_vec(),
     };
     Ok(OnnxModel {
         bytes,
@@ -367,11 +382,31 @@ pub fn model(bytes: &[u8]) -> Result<OnnxModel, FileError> {
         policy: POLICY.to_owned(),
         wdl: Some(WDL.to_owned()),
         mlh: Some(PLIES.to_owned()),
-        is_sparse: true,
-        reads_moves,
-        reads_mover,
+        sparse: Some(inputs.into()),
         ..OnnxModel::empty(InputFormat::Classical112)
     })
+}
+
+impl From<InputSet> for SparseModel {
+    fn from(inputs: InputSet) -> SparseModel {
+        SparseModel {
+            reads_moves: inputs.has_history(),
+            reads_mover: inputs.has_mover(),
+            has_classes: inputs.classes() == MoveClasses::Tactical,
+        }
+    }
+}
+
+impl From<SparseModel> for InputSet {
+    fn from(model: SparseModel) -> InputSet {
+        match (model.reads_moves, model.reads_mover, model.has_classes) {
+            (true, ..) => InputSet::History,
+            (false, false, false) => InputSet::Position,
+            (false, false, true) => InputSet::Classes,
+            (false, true, false) => InputSet::Opponent,
+            (false, true, true) => InputSet::OpponentClasses,
+        }
+    }
 }
 
 /// The file of a network of one rating, made from one of several ([`IntegerNetwork::for_rating`]). Other networks stay
@@ -392,14 +427,15 @@ pub fn for_rating(bytes: &[u8], rating: u32) -> Result<Vec<u8>, FileError> {
 pub fn with_policy(value: &[u8], policy: &[u8]) -> Result<Vec<u8>, FileError> {
     let (network, entries) = read_with_metadata(value)?;
     let other = read(policy)?;
-    if other.inputs != InputSet::Position || row_count(network.inputs) != other.rows_bias.len() {
+    let Some(inputs) = network.inputs.with_policy_of(other.inputs) else {
         return Err(FileError::Tensor {
             what: "its policy belongs to a network with other inputs or moves".to_owned(),
         });
-    }
+    };
     let mut first = other.policy;
-    first.weights.resize(network.inputs.len() * first.width, 0);
+    first.weights.resize(inputs.len() * first.width, 0);
     let network = IntegerNetwork {
+        inputs,
         policy: first,
         rows: other.rows,
         rows_bias: other.rows_bias,
@@ -591,7 +627,7 @@ mod tests {
 
     use super::*;
     use crate::sparse::infer::{Scratch, softmax};
-    use crate::sparse::moves::{CLASS_SHIFT, ROWS, split};
+    use crate::sparse::moves::{MoveRows, ROWS};
     use crate::sparse::simd::Level;
 
     const SHAPE: Shape = Shape {
@@ -681,7 +717,7 @@ mod tests {
         assert!(metadata(&rated).unwrap() == metadata(&bytes).unwrap());
         // Runtimes get one of the default rating, or of the one that was chosen.
         let [any, chosen] = [&bytes, &rated].map(|bytes| model(bytes).unwrap());
-        assert!(any.reads_moves && any.is_sparse);
+        assert_eq!(any.sparse.map(InputSet::from), Some(InputSet::History));
         assert!(read(&any.bytes).unwrap() == network.for_rating(DEFAULT_RATING));
         assert!(read(&chosen.bytes).unwrap() == read(&rated).unwrap());
     }
@@ -696,7 +732,7 @@ mod tests {
         assert_eq!(version(&bytes).unwrap().0, OPPONENT_ENCODING);
         assert!(read(&bytes).unwrap() == network);
         let model = model(&bytes).unwrap();
-        assert!(model.reads_mover && !model.reads_moves);
+        assert_eq!(model.sparse.map(InputSet::from), Some(InputSet::Opponent));
         assert!(read(&model.bytes).unwrap() == network);
     }
 
@@ -721,6 +757,14 @@ mod tests {
             inputs: InputSet::History,
             ..SHAPE
         });
+        let classed = network_of(Shape {
+            inputs: InputSet::Classes,
+            ..SHAPE
+        });
+        let both = with_policy(&bytes, &write(&classed, &[])).unwrap();
+        assert_eq!(version(&both).unwrap().0, OPPONENT_CLASSES_ENCODING);
+        let both = read(&both).unwrap();
+        assert!(both.is_consistent() && both.rows == classed.rows && both.value == value.value);
         let error = with_policy(&bytes, &write(&people, &[])).unwrap_err();
         assert!(error.to_string().contains("other inputs"), "{error}");
     }
@@ -792,15 +836,11 @@ mod tests {
         });
         let last = InputSet::History.len() as u16 - 1;
         check_runtime(&past, &[&inputs[..], &[5500, last]].concat());
-    }
-
-    /// The logits of moves with these rows and classes, from those of all rows.
-    fn combined(logits: &[f32], rows: &[u16]) -> Vec<f32> {
-        let logit = |&row: &u16| {
-            let (row, class) = split(row);
-            logits[row] + logits.get(ROWS + class).unwrap_or(&0.0)
-        };
-        rows.iter().map(logit).collect()
+        let classed = network_of(Shape {
+            inputs: InputSet::Classes,
+            ..SHAPE
+        });
+        check_runtime(&classed, &inputs);
     }
 
     /// Compares the outputs of `rten` with ours and returns our value.
@@ -828,13 +868,18 @@ mod tests {
         let scratch = &mut Scratch::default();
         let count = row_count(network.inputs);
         let classes = row_count(network.inputs) - ROWS;
-        // Each move of a class, those of the first row first.
-        let classed = (1..classes as u16).map(|class| class << CLASS_SHIFT);
-        let rows: Vec<u16> = (0..ROWS as u16).chain(classed).collect();
-        let mut logits = vec![0.0; rows.len()];
+        let rows: Vec<u16> = (0..ROWS as u16).collect();
+        // Each class in turn.
+        let of_moves = 0..if classes == 0 { 0 } else { ROWS };
+        let classes: Vec<u16> = of_moves.map(|at| (ROWS + at % classes) as u16).collect();
+        let rows = MoveRows {
+            rows: &rows,
+            classes: &classes,
+        };
+        let mut logits = vec![0.0; ROWS];
         let level = Level::detect();
-        network.policy(level, inputs, &rows, &mut logits, scratch);
-        let from_graph = combined(&second(&found[0], count), &rows);
+        network.policy(level, inputs, rows, &mut logits, scratch);
+        let from_graph: Vec<f32> = rows.logits(&second(&found[0], count)).collect();
         let largest = logits
             .iter()
             .fold(0.0_f32, |most, logit| most.max(logit.abs()));

@@ -74,20 +74,6 @@ impl Past {
         self.moves[0].map(|m| m.to)
     }
 
-    #[cfg(test)]
-    pub(super) fn with_last_target(to: Option<Square>) -> Past {
-        let m = to.map(|to| PastMove {
-            piece: Role::Pawn,
-            from: to,
-            to,
-            captured: None,
-        });
-        Past {
-            moves: [m, None],
-            ..Past::default()
-        }
-    }
-
     /// The last moves before the position `now`, given the boards before it, the latest first.
     pub fn of_boards<'a>(now: &Chess, before: impl IntoIterator<Item = &'a Board>) -> Past {
         let (mut after, mut mover) = (now.board(), now.turn());
@@ -105,9 +91,9 @@ impl ActiveFeatures {
     /// Adds those inputs of `set` that are not the position's.
     pub fn push_past(&mut self, set: InputSet, view: SquareView, past: &Past) {
         match set {
-            InputSet::Position => {}
+            InputSet::Position | InputSet::Classes => {}
             InputSet::History => self.push_history(view, past),
-            InputSet::Opponent => match past.mover {
+            InputSet::Opponent | InputSet::OpponentClasses => match past.mover {
                 Some(Mover::Engine) => self.push(MOVER),
                 Some(Mover::Opponent) => self.push(MOVER + 1),
                 None => {}

@@ -8,9 +8,10 @@
 //!
 //! Policy and value are computed separately, because a search needs the value of many positions that it never expands.
 
+use super::classes::MoveClasses;
 use super::features::{InputSet, MOST_ACTIVE};
 use super::history::{rating_inputs, rating_shares};
-use super::moves::{CLASSES, ROWS, row_count, split};
+use super::moves::{MoveRows, ROWS, row_count};
 use super::network::{
     ACTIVATION_ONE, BLOCK, OUTPUTS, PAIRS, PLIES_UNIT, PRODUCT_ONE, PRODUCT_SHIFT, Section, Shape,
     WEIGHT_ONE, stage,
@@ -97,6 +98,8 @@ pub struct Scratch {
     products: Vec<u8>,
     first: Vec<f32>,
     second: Vec<f32>,
+    /// Of the classes that the last position had.
+    class_sums: Vec<f32>,
 }
 
 impl IntegerNetwork {
@@ -268,7 +271,7 @@ impl IntegerNetwork {
         &self,
         level: Level,
         inputs: &[u16],
-        rows: &[u16],
+        rows: MoveRows<'_>,
         logits: &mut [f32],
         scratch: &mut Scratch,
     ) {
@@ -285,7 +288,7 @@ impl IntegerNetwork {
     pub fn priors(
         &self,
         level: Level,
-        (inputs, rows): (&[u16], &[u16]),
+        (inputs, rows): (&[u16], MoveRows<'_>),
         temperature: f32,
         priors: &mut [f32],
         scratch: &mut Scratch,
@@ -429,7 +432,7 @@ impl First {
 struct PolicyKernel<'a> {
     network: &'a IntegerNetwork,
     inputs: &'a [u16],
-    rows: &'a [u16],
+    rows: MoveRows<'a>,
     logits: &'a mut [f32],
     scratch: &'a mut Scratch,
 }
@@ -444,21 +447,29 @@ impl Kernel for PolicyKernel<'_> {
         layer.products::<I>(self.inputs, &mut scratch.sums, &mut scratch.products);
         let half = layer.width / 2;
         let products = &scratch.products[..half];
+        let class_sums = &mut scratch.class_sums;
         let sum_of = |row: usize| {
             let weights = &network.rows[row * half..(row + 1) * half];
             network.rows_bias[row] + isa.dot(products, weights)
         };
-        if network.inputs.has_history() {
-            let classes: [i32; CLASSES] = std::array::from_fn(|class| sum_of(ROWS + class));
-            for (logit, &row) in self.logits.iter_mut().zip(self.rows) {
-                let (row, class) = split(row);
-                *logit = (sum_of(row) + classes[class]) as f32 / SUM_ONE;
+        let MoveRows { rows, classes } = self.rows;
+        for (logit, &row) in self.logits.iter_mut().zip(rows) {
+            // Sums of bytes are integers that floats hold without loss.
+            *logit = sum_of(row.into()) as f32;
+        }
+        // Many moves share a class.
+        let mut known = [0_u64; MoveClasses::MOST.div_ceil(64)];
+        class_sums.resize(MoveClasses::MOST, 0.0);
+        for (logit, &row) in self.logits.iter_mut().zip(classes) {
+            let class = usize::from(row) - ROWS;
+            let bit = 1 << (class % 64);
+            if known[class / 64] & bit == 0 {
+                known[class / 64] |= bit;
+                class_sums[class] = sum_of(row.into()) as f32;
             }
-            return;
+            *logit += class_sums[class];
         }
-        for (logit, &row) in self.logits.iter_mut().zip(self.rows) {
-            *logit = sum_of(row.into()) as f32 / SUM_ONE;
-        }
+        self.logits.iter_mut().for_each(|logit| *logit /= SUM_ONE);
     }
 }
 
@@ -702,12 +713,24 @@ mod tests {
         for _ in 0..50 {
             let (inputs, rows) = (inputs(&mut rng), rows(&mut rng));
             let mut plain = vec![0.0; rows.len()];
-            network.policy(Level::PLAIN, &inputs, &rows, &mut plain, scratch);
+            network.policy(
+                Level::PLAIN,
+                &inputs,
+                MoveRows::of(&rows, rows.len()),
+                &mut plain,
+                scratch,
+            );
             let value = network.value(Level::PLAIN, &inputs, scratch);
             assert!(plain.iter().any(|logit| logit.abs() > 0.01));
             for level in Level::available() {
                 let mut logits = vec![0.0; rows.len()];
-                network.policy(level, &inputs, &rows, &mut logits, scratch);
+                network.policy(
+                    level,
+                    &inputs,
+                    MoveRows::of(&rows, rows.len()),
+                    &mut logits,
+                    scratch,
+                );
                 assert_eq!(logits, plain, "{}", level.name());
                 assert_eq!(network.value(level, &inputs, scratch), value);
             }
@@ -724,14 +747,20 @@ mod tests {
             let (inputs, rows) = (inputs(&mut rng), rows(&mut rng));
             let mut chunk = Chunk::default();
             chunk.policy_inputs.push(&inputs);
-            chunk.rows.push(&rows);
+            chunk.push_rows(MoveRows::of(&rows, rows.len()));
             chunk.shares = vec![0.0; rows.len()];
             chunk.value_inputs.push(&inputs);
             chunk.values.push(ValueTarget::default());
             let mut expected = Workspace::default();
             step::run(Level::PLAIN, SHAPE, &weights, &chunk, None, &mut expected);
             let mut policy = vec![0.0; rows.len()];
-            network.policy(Level::PLAIN, &inputs, &rows, &mut policy, scratch);
+            network.policy(
+                Level::PLAIN,
+                &inputs,
+                MoveRows::of(&rows, rows.len()),
+                &mut policy,
+                scratch,
+            );
             softmax(&mut policy);
             for (found, expected) in policy.iter().zip(&expected.policy) {
                 assert!((found - expected).abs() < 0.03 * expected + 1e-3);
@@ -758,7 +787,13 @@ mod tests {
         let outputs = |network: &IntegerNetwork, inputs: &[u16], scratch: &mut Scratch| {
             let mut logits = vec![0.0; 50];
             let rows: Vec<u16> = (0..50).map(|row| 150 * row).collect();
-            network.policy(Level::PLAIN, inputs, &rows, &mut logits, scratch);
+            network.policy(
+                Level::PLAIN,
+                inputs,
+                MoveRows::of(&rows, rows.len()),
+                &mut logits,
+                scratch,
+            );
             (logits, network.value(Level::PLAIN, inputs, scratch).wdl)
         };
         let mut different = 0;

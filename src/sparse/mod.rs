@@ -8,6 +8,7 @@
 //! This module depends neither on the search nor on ONNX Runtime.
 
 pub mod attacks;
+pub mod classes;
 pub mod features;
 pub mod file;
 pub mod history;

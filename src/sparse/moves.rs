@@ -5,12 +5,13 @@
 //! network need not learn to count exchanges. Promotions and castling have their own rows. The policy of a position is
 //! the softmax over the rows of its legal moves.
 //!
-//! Networks that predict human moves also have a row for each class of moves ([`MoveClass`]), which is added to the row
-//! of the move itself: that people take back, give check or save a piece need not be learned for each pair of squares.
+//! Some networks also have a row for each class of moves ([`classes`](super::classes)), which is added to the row of the
+//! move itself.
 
 use shakmaty::{Bitboard, Chess, Move, Position, Role, Square};
 
 use super::attacks::Attacks;
+use super::classes::Classifier;
 use super::features::{InputSet, SquareView};
 use super::history::Past;
 use crate::chess::see;
@@ -23,50 +24,34 @@ pub const KINDS: usize = CASTLING as usize + 2;
 /// All rows: those of moves that keep their material, then those of the others.
 pub const ROWS: usize = 2 * KINDS;
 
-/// The bits of a move's row below its class: `row | class << CLASS_SHIFT`.
-pub const CLASS_SHIFT: u32 = 13;
-const _: () = assert!(ROWS <= 1 << CLASS_SHIFT);
-
-/// What a move does, for networks that predict human moves; the first that applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MoveClass {
-    /// Nothing of the following.
-    Other,
-    /// It is mate.
-    Mate,
-    /// It gives check and keeps its material.
-    Check,
-    /// It gives check and loses material.
-    LosingCheck,
-    /// It captures a piece that wins at least a minor piece in the exchange.
-    WinsPiece,
-    /// It captures the piece that has just moved.
-    Recapture,
-    /// It captures something else.
-    Capture,
-    /// It moves a piece that is attacked and not defended to where it is not lost.
-    Escape,
-}
-
-/// How many classes there are.
-pub const CLASSES: usize = MoveClass::Escape as usize + 1;
-
-/// A capture that wins this many centipawns in the exchange wins a piece.
-const PIECE: i32 = 250;
-
-/// How many rows the policy of a network with these inputs has.
+/// How many rows the policy of a network with these inputs has: those of moves, then those of its classes.
 pub const fn row_count(set: InputSet) -> usize {
-    match set {
-        InputSet::Position | InputSet::Opponent => ROWS,
-        InputSet::History => ROWS + CLASSES,
-    }
+    ROWS + set.classes().count()
 }
 
-/// The row of a move and its class, in one number of [`Rows::row`].
-#[inline(always)]
-pub fn split(row: u16) -> (usize, usize) {
-    let below = row & ((1 << CLASS_SHIFT) - 1);
-    (below.into(), (row >> CLASS_SHIFT).into())
+/// The policy rows of a position's moves.
+#[derive(Clone, Copy, Debug)]
+pub struct MoveRows<'a> {
+    /// Of each move, below [`ROWS`].
+    pub rows: &'a [u16],
+    /// Of each move's class, from [`ROWS`] on; empty where the network has no classes.
+    pub classes: &'a [u16],
+}
+
+impl<'a> MoveRows<'a> {
+    /// Divides what [`Rows::entries`] gave for this many moves.
+    pub fn of(entries: &'a [u16], moves: usize) -> MoveRows<'a> {
+        let (rows, classes) = entries.split_at(moves.min(entries.len()));
+        MoveRows { rows, classes }
+    }
+
+    /// The logits of the moves, given those of all rows.
+    pub fn logits(self, logits: &[f32]) -> impl Iterator<Item = f32> {
+        let classes = self.classes.iter().map(|&class| logits[usize::from(class)]);
+        let classes = classes.chain(std::iter::repeat(0.0));
+        let rows = self.rows.iter().map(|&row| logits[usize::from(row)]);
+        rows.zip(classes).map(|(row, class)| row + class)
+    }
 }
 
 /// No move of a piece goes there.
@@ -143,65 +128,51 @@ fn kind(view: SquareView, m: Move) -> u16 {
 }
 
 /// Rows of the moves of one position.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Rows<'a> {
     position: &'a Chess,
     view: SquareView,
     /// Squares that the other side attacks.
     attacked: Bitboard,
-    /// What the side to move attacks, and where the last move went; only with classes.
-    classes: Option<(Bitboard, Option<Square>)>,
+    /// Only for networks with classes.
+    classifier: Option<Classifier<'a>>,
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of a position's moves, given its view and attacks.
-    pub fn new(position: &'a Chess, view: SquareView, attacks: &Attacks) -> Rows<'a> {
+    /// The rows of a position's moves for a network with these inputs, given the position's view and attacks and what
+    /// was before.
+    pub fn new(
+        set: InputSet,
+        position: &'a Chess,
+        view: SquareView,
+        attacks: &Attacks,
+        past: &Past,
+    ) -> Rows<'a> {
         Rows {
             position,
             view,
             attacked: attacks.theirs.all,
-            classes: None,
+            classifier: Classifier::new(set.classes(), position, attacks, past.last_target()),
         }
     }
 
-    /// The rows for a network with these inputs, given what was before. The attacks are those of [`Rows::new`].
-    #[must_use]
-    pub fn for_inputs(self, set: InputSet, attacks: &Attacks, past: &Past) -> Rows<'a> {
-        let classes = set
-            .has_history()
-            .then(|| (attacks.ours.all, past.last_target()));
-        Rows { classes, ..self }
+    /// How many entries so many moves have.
+    pub fn entry_count(&self, moves: usize) -> usize {
+        moves * (1 + usize::from(self.classifier.is_some()))
     }
 
-    /// The row of a legal move, below [`ROWS`], with its class above [`CLASS_SHIFT`].
+    /// Writes the rows of legal moves, then those of their classes if the network has any ([`MoveRows::of`]). `into` has
+    /// room for [`Rows::entry_count`].
     #[inline(always)]
-    pub fn row(&self, m: Move) -> u16 {
-        let (kind, keeps) = (kind(self.view, m), self.keeps_material(m));
-        let row = if keeps { kind } else { kind + KINDS as u16 };
-        match self.classes {
-            None => row,
-            Some((defended, last)) => {
-                let class = self.class(m, keeps, defended, last);
-                row | (class as u16) << CLASS_SHIFT
+    pub fn entries(&self, moves: impl ExactSizeIterator<Item = Move>, into: &mut [u16]) {
+        let (rows, classes) = into.split_at_mut(moves.len());
+        for (at, (m, row)) in moves.zip(rows).enumerate() {
+            let keeps = self.keeps_material(m);
+            let kind = kind(self.view, m);
+            *row = if keeps { kind } else { kind + KINDS as u16 };
+            if let Some(classifier) = &self.classifier {
+                classes[at] = (ROWS + classifier.class(m, keeps)) as u16;
             }
-        }
-    }
-
-    fn class(&self, m: Move, keeps: bool, defended: Bitboard, last: Option<Square>) -> MoveClass {
-        let mut after = self.position.clone();
-        after.play_unchecked(m);
-        let from = m.from().unwrap_or(m.to());
-        match (after.is_check(), keeps) {
-            (true, _) if after.legal_moves().is_empty() => MoveClass::Mate,
-            (true, true) => MoveClass::Check,
-            (true, false) => MoveClass::LosingCheck,
-            _ if m.is_capture() && see::at_least(self.position, m, PIECE) => MoveClass::WinsPiece,
-            _ if m.is_capture() && last == Some(m.to()) => MoveClass::Recapture,
-            _ if m.is_capture() => MoveClass::Capture,
-            (_, true) if self.attacked.contains(from) && !defended.contains(from) => {
-                MoveClass::Escape
-            }
-            _ => MoveClass::Other,
         }
     }
 
@@ -216,9 +187,18 @@ impl<'a> Rows<'a> {
 
 /// The rows of all legal moves of a position, in `shakmaty`'s order, and the moves.
 pub fn of(position: &Chess) -> Vec<(Move, u16)> {
-    let rows = Rows::new(position, SquareView::of(position), &Attacks::of(position));
+    let (view, attacks) = (SquareView::of(position), Attacks::of(position));
+    let rows = Rows::new(
+        InputSet::Position,
+        position,
+        view,
+        &attacks,
+        &Past::default(),
+    );
     let moves = position.legal_moves();
-    moves.into_iter().map(|m| (m, rows.row(m))).collect()
+    let mut entries = vec![0; moves.len()];
+    rows.entries(moves.iter().copied(), &mut entries);
+    moves.into_iter().zip(entries).collect()
 }
 
 /// What a row stands for, for tests and tables: role, from and to as seen; `None` for promotions and castling.
@@ -290,63 +270,6 @@ mod tests {
                 assert_eq!(usize::from(row) < KINDS, keeps, "{fen} {m:?}");
             }
         }
-    }
-
-    #[test]
-    fn moves_have_classes() {
-        use MoveClass::*;
-        let classes = |fen: &str, last: Option<Square>| {
-            let position = position(fen);
-            let attacks = Attacks::of(&position);
-            let rows = Rows::new(&position, SquareView::of(&position), &attacks);
-            let past = Past::with_last_target(last);
-            let classed = rows.for_inputs(InputSet::History, &attacks, &past);
-            let class = |m: Move| {
-                let (row, class) = split(classed.row(m));
-                assert_eq!(row, usize::from(rows.row(m)));
-                (m.to_uci(CastlingMode::Standard).to_string(), class)
-            };
-            let moves = position.legal_moves();
-            moves.into_iter().map(class).collect::<Vec<_>>()
-        };
-        let check = |fen: &str, last: Option<Square>, expected: &[(&str, MoveClass)]| {
-            let found = classes(fen, last);
-            for (m, class) in expected {
-                let entry = (m.to_string(), *class as usize);
-                assert!(found.contains(&entry), "{fen} {entry:?}: {found:?}");
-            }
-        };
-        check(
-            "6k1/5ppp/8/8/8/8/8/R2QK3 w - - 0 1",
-            None,
-            &[("a1a8", Mate), ("d1d5", Other)],
-        );
-        check(
-            "r5k1/5pp1/7p/3p4/8/2N5/8/R3K1Q1 w - - 0 1",
-            Some(Square::D5),
-            &[
-                ("g1g7", LosingCheck),
-                ("c3d5", Recapture),
-                ("a1a8", Check),
-                ("c3b5", Other),
-            ],
-        );
-        check(
-            "r5k1/5pp1/7p/3p4/8/2N5/8/R3K1Q1 w - - 0 1",
-            None,
-            &[("c3d5", Capture)],
-        );
-        // A rook that hangs, and one that can be taken.
-        check(
-            "4k2r/8/8/8/8/2b5/8/R5KR w - - 0 1",
-            None,
-            &[("a1b1", Escape), ("h1h8", Check)],
-        );
-        check(
-            "4k3/8/8/8/2b5/8/8/2R3K1 w - - 0 1",
-            None,
-            &[("c1c4", WinsPiece)],
-        );
     }
 
     #[test]

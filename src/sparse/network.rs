@@ -79,8 +79,12 @@ impl fmt::Display for Shape {
         }
         match inputs {
             InputSet::Position => Ok(()),
+            InputSet::Classes => write!(f, ", with classes of moves"),
             InputSet::History => write!(f, ", with inputs of the last moves and the rating"),
             InputSet::Opponent => write!(f, ", with inputs of who is to move"),
+            InputSet::OpponentClasses => {
+                write!(f, ", with inputs of who is to move and classes of moves")
+            }
         }
     }
 }

@@ -8,7 +8,7 @@
 //! The stream begins with a line of JSON ([`StreamHeader`]). A batch consists of counts as little-endian `u32`, the
 //! number of bytes of its arrays as `u32`, and the arrays, each padded with zeros to a multiple of eight bytes.
 //!
-//! Sparse networks (`scorn-batches-1`); the counts are policy positions, their inputs, their moves, value positions,
+//! Sparse networks (`scorn-batches-2`); the counts are policy positions, their inputs, their moves, value positions,
 //! their inputs:
 //!
 //! | array | type | length |
@@ -17,6 +17,7 @@
 //! | these inputs, one position after the other | `u16` | their inputs |
 //! | number of legal moves of each policy position | `u16` | policy positions |
 //! | policy rows of these moves | `u16` | their moves |
+//! | rows of the classes of these moves ([`InputSet::Classes`]) | `u16` | their moves |
 //! | target share of each move; sums to 1 over a position | `f32` | their moves |
 //! | number of inputs of each value position | `u16` | value positions |
 //! | these inputs | `u16` | their inputs |
@@ -44,7 +45,10 @@ use super::step::{Chunk, Lists, ValueTarget};
 use super::targets::ResultShare;
 use crate::lc0::policy_list::POLICY_SIZE;
 use crate::sparse::network::PLIES_UNIT;
-use crate::sparse::{features::INPUTS, moves::ROWS};
+use crate::sparse::{
+    features::{INPUTS, InputSet},
+    moves::row_count,
+};
 
 /// Arrays are padded to a multiple of this many bytes.
 const ALIGNMENT: usize = 8;
@@ -81,11 +85,11 @@ pub struct BatchSettings {
 /// The first line of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamHeader {
-    /// `scorn-batches-1` or `scorn-dense-batches-1`.
+    /// `scorn-batches-2` or `scorn-dense-batches-1`.
     pub format: String,
     /// Sparse networks: number of inputs. Dense networks: bytes of a position.
     pub inputs: usize,
-    /// Size of the policy: rows of a sparse network, entries of the policy vector of a dense one.
+    /// Size of the policy: rows of a sparse network with classes of moves, entries of the policy vector of a dense one.
     pub rows: usize,
     /// Positions per step.
     pub batch: usize,
@@ -98,6 +102,9 @@ pub struct StreamHeader {
 
 /// A batch that can be written to a stream.
 trait StreamBatch: SampleBatch + Send {
+    /// No positions.
+    fn empty() -> Self;
+
     /// The first line of a stream of such batches.
     fn header(batch: usize, from: u64) -> StreamHeader;
 
@@ -170,7 +177,7 @@ fn prepare<B: StreamBatch>(
     number: u64,
     sender: &Sender<Result<Vec<u8>>>,
 ) {
-    let mut batch = B::default();
+    let mut batch = B::empty();
     for index in (number..settings.steps).step_by(settings.threads) {
         let step = (settings.from + index, 0);
         let drawn = mixture.draw(&mut sampler, step, settings.batch, &mut batch);
@@ -199,11 +206,15 @@ fn write_batches(
 }
 
 impl StreamBatch for Chunk {
+    fn empty() -> Chunk {
+        Chunk::of(InputSet::Classes)
+    }
+
     fn header(batch: usize, from: u64) -> StreamHeader {
         StreamHeader {
-            format: "scorn-batches-1".into(),
+            format: "scorn-batches-2".into(),
             inputs: INPUTS,
-            rows: ROWS,
+            rows: row_count(InputSet::Classes),
             batch,
             from,
             plies_unit: None,
@@ -224,7 +235,9 @@ impl StreamBatch for Chunk {
             frame.push(lists.items().iter().map(|at| at.to_le_bytes()));
             if with_moves {
                 frame.push(lengths(&self.rows).map(u16::to_le_bytes));
-                frame.push(self.rows.items().iter().map(|row| row.to_le_bytes()));
+                for rows in [&self.rows, &self.classes] {
+                    frame.push(rows.items().iter().map(|row| row.to_le_bytes()));
+                }
                 frame.push(self.shares.iter().map(|x| x.to_le_bytes()));
             }
         }
@@ -234,6 +247,10 @@ impl StreamBatch for Chunk {
 }
 
 impl StreamBatch for DenseBatch {
+    fn empty() -> DenseBatch {
+        DenseBatch::default()
+    }
+
     fn header(batch: usize, from: u64) -> StreamHeader {
         StreamHeader {
             format: "scorn-dense-batches-1".into(),
@@ -372,9 +389,11 @@ mod tests {
             let lengths = take(&mut body, counts[0]);
             let inputs = lists(lengths, take(&mut body, counts[1]));
             let lengths = take(&mut body, counts[0]);
-            (inputs, lists(lengths, take(&mut body, counts[2])))
+            let [rows, classes] =
+                [(); 2].map(|()| lists(lengths.clone(), take(&mut body, counts[2])));
+            (inputs, rows, classes)
         };
-        let (policy_inputs, rows) = policy();
+        let (policy_inputs, rows, classes) = policy();
         let floats = |bytes: Vec<[u8; 4]>| bytes.into_iter().map(f32::from_le_bytes);
         let shares = floats(take(&mut body, counts[2])).collect();
         let lengths = take(&mut body, counts[3]);
@@ -396,7 +415,8 @@ mod tests {
             shares,
             value_inputs,
             values: values.collect(),
-            ..Chunk::default()
+            classes,
+            set: InputSet::Classes,
         }
     }
 
@@ -410,7 +430,7 @@ mod tests {
         let mut left = &bytes[..];
         let mixture = Mixture::new(settings.mixture.clone()).unwrap();
         let mut sampler = mixture.sampler().unwrap();
-        let mut chunk = Chunk::default();
+        let mut chunk = Chunk::empty();
         for step in 0..settings.steps {
             mixture
                 .draw(&mut sampler, (step, 0), settings.batch, &mut chunk)

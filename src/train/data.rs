@@ -19,13 +19,14 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use shakmaty::{Chess, Color, Position};
 
+use crate::chess::moves::MAX_MOVES;
 use crate::dataset::record::{NO_RESULT, NO_SCORE, Record};
 use crate::dataset::record_file::RecordFile;
 use crate::dataset::searched::{Searched, SearchedFile, is_searched};
 use crate::sparse::attacks::Attacks;
 use crate::sparse::features::{ActiveFeatures, InputSet, Mover, RATINGS, SquareView};
 use crate::sparse::history::Past;
-use crate::sparse::moves::Rows;
+use crate::sparse::moves::{MoveRows, Rows};
 
 use super::past;
 use super::step::Chunk;
@@ -508,6 +509,7 @@ impl SampleBatch for Chunk {
     fn clear(&mut self) {
         self.policy_inputs.clear();
         self.rows.clear();
+        self.classes.clear();
         self.shares.clear();
         self.value_inputs.clear();
         self.values.clear();
@@ -526,7 +528,7 @@ impl SampleBatch for Chunk {
         let attacks = Attacks::of(&position);
         let mut features = ActiveFeatures::with(&position, view, &attacks);
         features.push_past(self.set, view, past);
-        let rows = Rows::new(&position, view, &attacks).for_inputs(self.set, &attacks, past);
+        let rows = Rows::new(self.set, &position, view, &attacks, past);
         let has_policy = add_policy(&targets.policy, &position, rows, self);
         if has_policy {
             self.policy_inputs.push(features.as_slice());
@@ -549,12 +551,10 @@ fn add_policy(policy: &[(u16, f32)], position: &Chess, rows: Rows<'_>, chunk: &m
     }
     let moves = position.legal_moves();
     let start = chunk.shares.len();
-    let mut list = Vec::with_capacity(moves.len());
     for &m in &moves {
         let packed = Record::pack_move(m, Color::White);
         let share = policy.iter().find(|(m, _)| *m == packed);
         chunk.shares.push(share.map_or(0.0, |(_, share)| *share));
-        list.push(rows.row(m));
     }
     let sum: f32 = chunk.shares[start..].iter().sum();
     if sum <= 0.0 {
@@ -564,7 +564,10 @@ fn add_policy(policy: &[(u16, f32)], position: &Chess, rows: Rows<'_>, chunk: &m
     chunk.shares[start..]
         .iter_mut()
         .for_each(|share| *share /= sum);
-    chunk.rows.push(&list);
+    let mut entries = [0; 2 * MAX_MOVES];
+    let entries = &mut entries[..rows.entry_count(moves.len())];
+    rows.entries(moves.iter().copied(), entries);
+    chunk.push_rows(MoveRows::of(entries, moves.len()));
     true
 }
 

@@ -92,7 +92,7 @@ impl MeasuredNetwork for Integers<'_> {
         workspace.policy.clear();
         workspace.policy.resize(chunk.shares.len(), 0.0);
         for index in 0..chunk.policy_inputs.len() {
-            let (inputs, rows) = (chunk.policy_inputs.get(index), chunk.rows.get(index));
+            let (inputs, rows) = (chunk.policy_inputs.get(index), chunk.move_rows(index));
             let policy = &mut workspace.policy[chunk.rows.range(index)];
             network.policy(*level, inputs, rows, policy, scratch);
             softmax(policy);

@@ -9,7 +9,7 @@ use super::data::NetworkPart;
 use crate::sparse::{
     features::InputSet,
     file,
-    moves::row_count,
+    moves::{ROWS, row_count},
     network::{BLOCK, OUTPUTS, Shape},
 };
 
@@ -53,12 +53,20 @@ fn changed(old: Shape, changes: Changes) -> Result<Shape> {
         value: changes.value.unwrap_or(old.value),
         hidden: changes.hidden.unwrap_or(old.hidden),
         stages: changes.stages.unwrap_or(old.stages),
-        inputs: changes.inputs.unwrap_or(old.inputs),
+        inputs: match (changes.inputs, old.inputs) {
+            (Some(InputSet::Opponent), InputSet::Classes) => InputSet::OpponentClasses,
+            (changed, old) => changed.unwrap_or(old),
+        },
+    };
+    let only_adds = match old.inputs {
+        InputSet::Position => true,
+        InputSet::Classes => shape.inputs != InputSet::Position,
+        _ => false,
     };
     ensure!(
-        shape.inputs == old.inputs || old.inputs == InputSet::Position,
-        "the network has more inputs than those of the position, which cannot be left out: choose --inputs history or opponent, \
-         as the network has them"
+        shape.inputs == old.inputs || only_adds,
+        "the network has more inputs than those of the position, which cannot be left out: choose --inputs \
+         classes, history or opponent, as the network has them"
     );
     check_shape(shape)?;
     ensure!(
@@ -159,7 +167,9 @@ fn with_more_inputs(weights: &[f32], from: Shape, to: Shape) -> Vec<f32> {
         match larger.range.len() == part.len() {
             true => more.extend_from_slice(part),
             false if section == &old.rows || section == &old.rows_bias => {
-                more.extend_from_slice(part);
+                // The classes of moves are others.
+                let of_a_row = part.len() / row_count(from.inputs);
+                more.extend_from_slice(&part[..ROWS * of_a_row]);
                 more.resize(larger.range.end, 0.0);
             }
             false => {
@@ -204,7 +214,9 @@ fn in_stages(weights: &[f32], from: Shape, to: Shape) -> Result<Vec<f32>> {
 mod tests {
     use super::*;
     use crate::sparse::{
+        classes::MoveClasses,
         infer::{self, Scratch},
+        moves::MoveRows,
         simd::Level,
     };
     use crate::train::export;
@@ -271,6 +283,53 @@ mod tests {
     }
 
     #[test]
+    fn classes_of_moves_start_without_effect() {
+        let start = |network: &[u8], inputs: InputSet| {
+            let changes = Changes {
+                inputs: Some(inputs),
+                ..Changes::default()
+            };
+            start_from(network, changes, 3)
+        };
+        let plain = export(&random_start(TINY, 5), &[]);
+        let classed = start(&plain, InputSet::Classes).unwrap();
+        let outputs = |network: &[u8], set: InputSet| {
+            let network = file::read(network).unwrap();
+            let rows = [0, 500, 7767];
+            let classes = match set.classes() {
+                MoveClasses::None => vec![],
+                _ => vec![7768, 7770, 7768],
+            };
+            let rows = MoveRows {
+                rows: &rows,
+                classes: &classes,
+            };
+            let mut logits = [0.0; 3];
+            let scratch = &mut Scratch::default();
+            network.policy(Level::detect(), &inputs(9), rows, &mut logits, scratch);
+            logits
+        };
+        let expected = outputs(&plain, InputSet::Position);
+        let file = export(&classed, &[]);
+        assert_eq!(outputs(&file, InputSet::Classes), expected);
+        // With who is to move they stay; classes for human moves are others and start anew.
+        let mut learned = classed;
+        let rows = learned.shape.sections().rows.range;
+        let of_classes = (rows.end - rows.len() / row_count(InputSet::Classes))..rows.end;
+        learned.state.weights[of_classes.clone()].fill(0.5);
+        learned.state.average[of_classes].fill(0.5);
+        let file = export(&learned, &[]);
+        let opponent = start(&file, InputSet::Opponent).unwrap();
+        assert_eq!(opponent.shape.inputs, InputSet::OpponentClasses);
+        let end = opponent.shape.sections().rows.range.end;
+        assert_eq!(opponent.state.weights[end - 1], 0.5);
+        let human = export(&start(&file, InputSet::History).unwrap(), &[]);
+        assert_eq!(outputs(&human, InputSet::History), expected);
+        let error = start(&file, InputSet::Position).unwrap_err();
+        assert!(error.to_string().contains("cannot be left out"), "{error}");
+    }
+
+    #[test]
     fn a_widened_network_starts_with_the_same_outputs_and_trainable_columns() {
         let random = export(&random_start(Shape { stages: 2, ..TINY }, 5), &[]);
         let changes = Changes {
@@ -293,7 +352,13 @@ mod tests {
                 let mut scratch = Scratch::default();
                 let rows: Vec<u16> = (0..crate::sparse::moves::ROWS as u16).step_by(97).collect();
                 let mut logits = vec![0.0; rows.len()];
-                network.policy(level, &inputs, &rows, &mut logits, &mut scratch);
+                network.policy(
+                    level,
+                    &inputs,
+                    MoveRows::of(&rows, rows.len()),
+                    &mut logits,
+                    &mut scratch,
+                );
                 (network.value(level, &inputs, &mut scratch), logits)
             };
             assert_eq!(outputs(&narrow), outputs(&wide));
@@ -310,7 +375,7 @@ mod tests {
             ..Changes::default()
         };
         let error = start_from(&export(&start, &[]), fewer, 9).unwrap_err();
-        assert!(error.to_string().contains("--inputs history"), "{error}");
+        assert!(error.to_string().contains("history or opponent"), "{error}");
         // The new columns give products, so the weights of these products have gradients.
         let sections = start.shape.sections();
         let new = &start.state.weights[sections.policy_in.range.clone()][64 * TINY.inputs.len()..];

@@ -7,8 +7,9 @@
 
 use std::ops::Range;
 
+use crate::sparse::classes::MoveClasses;
 use crate::sparse::features::InputSet;
-use crate::sparse::moves::{CLASSES, ROWS, split};
+use crate::sparse::moves::{MoveRows, ROWS};
 use crate::sparse::network::{BLOCK, OUTPUTS, PAIRS, Section, Sections, Shape};
 use crate::sparse::simd::{Isa, Kernel, Level};
 
@@ -84,6 +85,8 @@ pub struct Chunk {
     pub policy_inputs: Lists,
     /// Policy rows of their legal moves.
     pub rows: Lists,
+    /// Rows of these moves' classes; empty lists for networks without classes.
+    pub classes: Lists,
     /// Target probabilities of these moves; they sum to 1 over a position.
     pub shares: Vec<f32>,
     /// Active inputs of the positions with a value target.
@@ -100,6 +103,20 @@ impl Chunk {
         Chunk {
             set,
             ..Chunk::default()
+        }
+    }
+
+    /// Adds the policy rows of a position's moves.
+    pub fn push_rows(&mut self, of_moves: MoveRows<'_>) {
+        self.rows.push(of_moves.rows);
+        self.classes.push(of_moves.classes);
+    }
+
+    /// The policy rows of a position's moves.
+    pub fn move_rows(&self, index: usize) -> MoveRows<'_> {
+        MoveRows {
+            rows: self.rows.get(index),
+            classes: self.classes.get(index),
         }
     }
 }
@@ -213,6 +230,38 @@ impl Kernel for Pass<'_> {
     }
 }
 
+/// Writes the logits of moves, given the logit of a row, which is computed once for each class.
+#[inline(always)]
+fn write_logits(of_moves: MoveRows<'_>, logits: &mut [f32], logit_of: impl Fn(usize) -> f32) {
+    for (logit, &row) in logits.iter_mut().zip(of_moves.rows) {
+        *logit = logit_of(row.into());
+    }
+    let mut known = [None; MoveClasses::MOST];
+    for (logit, &row) in logits.iter_mut().zip(of_moves.classes) {
+        let row = usize::from(row);
+        *logit += *known[row - ROWS].get_or_insert_with(|| logit_of(row));
+    }
+}
+
+/// Calls `add` with each row and the gradient of its logit, given those of the moves.
+#[inline(always)]
+fn for_each_row(of_moves: MoveRows<'_>, gradients: &[f32], mut add: impl FnMut(usize, f32)) {
+    for (gradient, &row) in gradients.iter().zip(of_moves.rows) {
+        add(row.into(), *gradient);
+    }
+    let mut sums = [0.0; MoveClasses::MOST];
+    for (gradient, &row) in gradients.iter().zip(of_moves.classes) {
+        sums[usize::from(row) - ROWS] += gradient;
+    }
+    for &row in of_moves.classes {
+        let row = usize::from(row);
+        match std::mem::take(&mut sums[row - ROWS]) {
+            0.0 => {}
+            gradient => add(row, gradient),
+        }
+    }
+}
+
 impl Pass<'_> {
     #[inline(always)]
     fn policy(&mut self, losses: &mut Losses) {
@@ -226,22 +275,13 @@ impl Pass<'_> {
         ws.policy.resize(chunk.shares.len(), 0.0);
         ws.gradients.clear();
         ws.gradients.resize(ws.products.len(), 0.0);
-        let has_classes = self.shape.inputs.has_history();
         for index in 0..chunk.policy_inputs.len() {
-            let (list, range) = (chunk.rows.get(index), chunk.rows.range(index));
+            let (range, of_moves) = (chunk.rows.range(index), chunk.move_rows(index));
             let products = &ws.products[index * width / 2..(index + 1) * width / 2];
             let logits = &mut ws.policy[range.clone()];
-            let logit_of = |row: usize| {
+            write_logits(of_moves, logits, |row: usize| {
                 biases[row] + dot(&rows[row * width / 2..(row + 1) * width / 2], products)
-            };
-            let mut classes = [0.0; CLASSES];
-            if has_classes {
-                classes = std::array::from_fn(|class| logit_of(ROWS + class));
-            }
-            for (logit, &row) in logits.iter_mut().zip(list) {
-                let (row, class) = split(row);
-                *logit = logit_of(row) + classes[class];
-            }
+            });
             let shares = &chunk.shares[range];
             losses.policy += f64::from(cross_entropy(logits, shares));
             losses.policy_count += 1.0;
@@ -250,26 +290,17 @@ impl Pass<'_> {
                 continue;
             };
             let gradients = &mut ws.gradients[index * width / 2..(index + 1) * width / 2];
-            // `logits` now holds probabilities.
-            let mut add = |row: usize, logit_gradient: f32| {
+            // `logits` holds probabilities now, and then their gradients.
+            for (logit, share) in logits.iter_mut().zip(shares) {
+                *logit = scales.policy * (*logit - share);
+            }
+            for_each_row(of_moves, logits, |row: usize, logit_gradient: f32| {
                 let at = row * width / 2..(row + 1) * width / 2;
                 add_scaled(gradients, &rows[at.clone()], logit_gradient);
                 let start = s.rows.range.start;
                 add_scaled(&mut gradient[start..][at], products, logit_gradient);
                 gradient[s.rows_bias.range.start + row] += logit_gradient;
-            };
-            let mut class_gradients = [0.0; CLASSES];
-            for ((probability, share), &row) in logits.iter().zip(shares).zip(list) {
-                let logit_gradient = scales.policy * (probability - share);
-                let (row, class) = split(row);
-                add(row, logit_gradient);
-                class_gradients[class] += logit_gradient;
-            }
-            if has_classes {
-                for (class, logit_gradient) in class_gradients.into_iter().enumerate() {
-                    add(ROWS + class, logit_gradient);
-                }
-            }
+            });
         }
         if let Some((gradient, _)) = &mut self.gradient {
             let (inputs, bias) = (&s.policy_in, &s.policy_bias);
@@ -685,7 +716,7 @@ mod tests {
         hidden: 5,
         // The tests' positions belong to the first two stages.
         stages: 8,
-        inputs: InputSet::Position,
+        inputs: InputSet::Classes,
     };
 
     /// Random inputs and targets that touch few rows; they are not chess positions.
@@ -695,7 +726,11 @@ mod tests {
             let inputs: Vec<u16> = (0..4 + index).map(|_| rng.random_range(0..40)).collect();
             let rows: Vec<u16> = (0..5).map(|at| ROWS as u16 - 1 - 7 * at - index).collect();
             chunk.policy_inputs.push(&inputs);
-            chunk.rows.push(&rows);
+            let classes = [0, 3, 0, 3, 80].map(|class| ROWS as u16 + class);
+            chunk.push_rows(MoveRows {
+                rows: &rows,
+                classes: &classes,
+            });
             chunk.shares.extend([0.0, 0.7, 0.0, 0.3, 0.0]);
             chunk.value_inputs.push(&inputs[1..]);
             chunk.values.push(ValueTarget {

@@ -46,8 +46,9 @@ def batch_of(trace: dict) -> Batch:
     policy, rows, value = (flat(trace[name]) for name in ("policy_inputs", "rows", "value_inputs"))
     columns = [trace["weights"], trace["plies"], trace["plies_weights"]]
     targets = torch.cat([torch.tensor(trace["wdl"]), torch.tensor(columns).T], 1)
+    classes, _ = flat(trace["classes"])
     shares = torch.tensor(trace["shares"])
-    return Batch(len(trace["rows"]), *policy, *rows, shares, len(targets), *value, targets)
+    return Batch(len(trace["rows"]), *policy, *rows, classes, shares, len(targets), *value, targets)
 
 
 def main() -> None:

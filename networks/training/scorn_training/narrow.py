@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +35,11 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
 def importance(network: Network, batch: Batch) -> torch.Tensor:
     """[product]: the variance of its contributions to the logits of a position's moves, averaged over the positions."""
     products = network.products("policy", multi_hot(batch.policy_inputs, batch.policy_of, batch.policy_count))
-    rows = network.parts["rows"].view(ROWS, -1)
-    parts = products[batch.rows_of] * rows[batch.rows]
+    rows = network.parts["rows"].view(network.shape.rows, -1)
+    of_moves = rows[batch.rows]
+    if network.shape.rows > ROWS:
+        of_moves = of_moves + rows[batch.classes]
+    parts = products[batch.rows_of] * of_moves
     count = torch.bincount(batch.rows_of, minlength=batch.policy_count).unsqueeze(1)
 
     def mean(x: torch.Tensor) -> torch.Tensor:
@@ -44,7 +48,7 @@ def importance(network: Network, batch: Batch) -> torch.Tensor:
     return (mean(parts**2) - mean(parts) ** 2).mean(0)
 
 
-def narrowed(sections: dict[str, np.ndarray], kept: np.ndarray) -> list[np.ndarray]:
+def narrowed(sections: dict[str, np.ndarray], rows: int, kept: np.ndarray) -> list[np.ndarray]:
     """The policy's sections with these products only."""
 
     def columns(table: np.ndarray) -> np.ndarray:
@@ -57,7 +61,7 @@ def narrowed(sections: dict[str, np.ndarray], kept: np.ndarray) -> list[np.ndarr
     return [
         columns(sections["policy_in"].reshape(-1, INPUTS, BLOCK)).ravel(),
         columns(sections["policy_bias"].reshape(-1, 1, BLOCK)).ravel(),
-        sections["rows"].reshape(ROWS, -1)[:, kept].ravel(),
+        sections["rows"].reshape(rows, -1)[:, kept].ravel(),
         sections["rows_bias"],
     ]
 
@@ -86,8 +90,8 @@ def narrow(policy: Checkpoint, value: Checkpoint, width: int, batch: Batch) -> C
         scores = importance(Network(policy.shape, torch.from_numpy(policy.vectors[0])), batch)
     kept = np.sort(torch.argsort(scores, descending=True, stable=True)[: width // 2].numpy())
     rest = [part for name, part in split(value).items() if name not in POLICY]
-    weights = np.concatenate([*narrowed(split(policy), kept), *rest])
-    shape = Shape(width, value.shape.value, value.shape.hidden, value.shape.stages)
+    weights = np.concatenate([*narrowed(split(policy), policy.shape.rows, kept), *rest])
+    shape = replace(value.shape, policy=width, inputs=policy.shape.inputs)
     progress = {"step": 0, "positions": 0, "seconds": 0.0, "decay_step": 0, "decay_seconds": 0.0}
     return Checkpoint(shape, progress, [weights, np.zeros_like(weights), np.zeros_like(weights), weights.copy()])
 

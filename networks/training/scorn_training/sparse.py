@@ -24,7 +24,9 @@ CHECKPOINT_FORMAT = "scorn-sparse-checkpoint-1"
 # What stands for a checkpoint's checksum while it is computed.
 NO_SUM = b"0" * 64
 INPUTS, PIECE_INPUTS, ROWS, OUTPUTS = 5026, 3072, 7768, 4
-BATCHES = Format("scorn-batches-1", INPUTS, ROWS, counts=5)
+# Rows of the policy with those of classes of moves, by the set of inputs.
+POLICY_ROWS = {"position": ROWS, "classes": ROWS + 486}
+BATCHES = Format("scorn-batches-2", INPUTS, POLICY_ROWS["classes"], counts=5)
 BLOCK = 64  # columns of a first layer that are stored together
 PAIRS = BLOCK // 2
 MOST_PIECES = 32
@@ -45,7 +47,12 @@ class Shape:
     value: int
     hidden: int
     stages: int = 1
-    inputs: str = "position"  # the set of inputs; this trainer knows those of the position only
+    inputs: str = "position"  # the set of inputs, one of POLICY_ROWS
+
+    @property
+    def rows(self) -> int:
+        """Rows of the policy."""
+        return POLICY_ROWS[self.inputs]
 
     def sections(self) -> dict[str, tuple[int, float | None]]:
         """Number of weights of each section and the limit of their absolute value, in the order of the checkpoint."""
@@ -53,8 +60,8 @@ class Shape:
         return {
             "policy_in": (INPUTS * self.policy, FIRST_LIMIT),
             "policy_bias": (self.policy, None),
-            "rows": (ROWS * self.policy // 2, LATER_LIMIT),
-            "rows_bias": (ROWS, None),
+            "rows": (self.rows * self.policy // 2, LATER_LIMIT),
+            "rows_bias": (self.rows, None),
             "value_in": (INPUTS * self.value, FIRST_LIMIT),
             "value_bias": (self.value, None),
             "hidden": (self.value // 2 * units, LATER_LIMIT),
@@ -80,9 +87,11 @@ class Checkpoint:
         """Raises ValueError if the file is not a complete checkpoint of a network with these inputs."""
         with open(path, "rb") as file:
             header, line = _header(file, path)
-            if (header["inputs"], header["rows"]) != (INPUTS, ROWS):
-                raise ValueError(f"{path} holds a network with other inputs or moves: an incompatible version wrote it")
             shape = Shape(**header["shape"])
+            if shape.inputs not in POLICY_ROWS:
+                raise ValueError(f"{path} holds a network with inputs of {shape.inputs}: only scorn train trains those")
+            if (header["inputs"], header["rows"]) != (INPUTS, shape.rows):
+                raise ValueError(f"{path} holds a network with other inputs or moves: an incompatible version wrote it")
             count = sum(size for size, _ in shape.sections().values())
             vectors = [np.fromfile(file, "<f4", count) for _ in range(4)]
         if any(len(vector) < count for vector in vectors):
@@ -105,7 +114,7 @@ class Checkpoint:
             "format": CHECKPOINT_FORMAT,
             "shape": vars(self.shape),
             "inputs": INPUTS,
-            "rows": ROWS,
+            "rows": self.shape.rows,
             "progress": self.progress,
             "sha256": NO_SUM.decode(),
         }
@@ -151,6 +160,7 @@ class Batch:
     policy_of: torch.Tensor
     rows: torch.Tensor
     rows_of: torch.Tensor
+    classes: torch.Tensor  # the row of each move's class
     shares: torch.Tensor
     value_count: int
     value_inputs: torch.Tensor
@@ -171,10 +181,12 @@ def unpack(counts: tuple[int, ...], body: torch.Tensor) -> Batch:
     policies, policy_items, moves, values, value_items = counts
     policy_inputs, policy_of = lists(policies, policy_items)
     rows, rows_of = lists(policies, moves)
+    classes = arrays.take(moves, torch.int16).long()
     shares = arrays.take(moves, torch.float32)
     value_inputs, value_of = lists(values, value_items)
     targets = arrays.take(6 * values, torch.float32).view(values, 6)
-    return Batch(policies, policy_inputs, policy_of, rows, rows_of, shares, values, value_inputs, value_of, targets)
+    policy = (policies, policy_inputs, policy_of, rows, rows_of, classes, shares)
+    return Batch(*policy, values, value_inputs, value_of, targets)
 
 
 class Network:
@@ -194,11 +206,13 @@ class Network:
         return policy, value, plies
 
     def _policy(self, batch: Batch) -> torch.Tensor:
-        parts, count = self.parts, batch.policy_count
+        parts, count, width = self.parts, batch.policy_count, self.shape.rows
         products = self.products("policy", multi_hot(batch.policy_inputs, batch.policy_of, count))
         # Logits of all rows: on a GPU this is faster than gathering the rows of the legal moves.
-        logits = torch.addmm(parts["rows_bias"], products, parts["rows"].view(ROWS, -1).T)
-        logits = logits.flatten().gather(0, batch.rows_of * ROWS + batch.rows)
+        of_rows = torch.addmm(parts["rows_bias"], products, parts["rows"].view(width, -1).T).flatten()
+        logits = of_rows.gather(0, batch.rows_of * width + batch.rows)
+        if width > ROWS:
+            logits = logits + of_rows.gather(0, batch.rows_of * width + batch.classes)
         most = logits.new_full((count,), -torch.inf).scatter_reduce(0, batch.rows_of, logits.detach(), "amax")
         logits = logits - most[batch.rows_of]
         sums = logits.new_zeros(count).index_add(0, batch.rows_of, logits.exp())

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +21,12 @@ from scorn_training.train_sparse import Training, arguments, text_of
 SHAPE = sparse.Shape(policy=64, value=64, hidden=4, stages=2)
 
 
-def checkpoint() -> sparse.Checkpoint:
-    count = sum(size for size, _ in SHAPE.sections().values())
+def checkpoint(shape: sparse.Shape = SHAPE) -> sparse.Checkpoint:
+    """Weights of 0.5."""
+    count = sum(size for size, _ in shape.sections().values())
     vectors = [np.full(count, number, "<f4") for number in (0.5, 0, 0, 0.25)]
     return sparse.Checkpoint(
-        SHAPE, {"step": 7, "positions": 99, "seconds": 1.5, "decay_step": 0, "decay_seconds": 0.0}, vectors
+        shape, {"step": 7, "positions": 99, "seconds": 1.5, "decay_step": 0, "decay_seconds": 0.0}, vectors
     )
 
 
@@ -40,7 +42,8 @@ def two_positions() -> bytes:
     u16, f32 = (lambda *items: np.array(items, "<u2")), (lambda *items: np.array(items, "<f4"))
     return frame(
         [2, 5, 4, 1, 3],
-        *(u16(2, 3), u16(0, 9, 1, 2, 5025), u16(3, 1), u16(4, 5, 7767, 6), f32(0.5, 0.5, 0, 1)),
+        *(u16(2, 3), u16(0, 9, 1, 2, 5025), u16(3, 1), u16(4, 5, 7767, 6), u16(7768, 7768, 8253, 7770)),
+        f32(0.5, 0.5, 0, 1),
         *(u16(3), u16(8, 100, 3072), f32(0.2, 0.3, 0.5, 1, 2.5, 1)),
     )
 
@@ -80,6 +83,7 @@ def test_a_batch_is_read_as_it_was_written():
         assert (batch.policy_count, batch.value_count) == (2, 1)
         assert batch.policy_inputs.tolist() == [0, 9, 1, 2, 5025] and batch.policy_of.tolist() == [0, 0, 1, 1, 1]
         assert batch.rows.tolist() == [4, 5, 7767, 6] and batch.rows_of.tolist() == [0, 0, 0, 1]
+        assert batch.classes.tolist() == [7768, 7768, 8253, 7770]
         assert batch.shares.tolist() == [0.5, 0.5, 0, 1]
         assert batch.value_inputs.tolist() == [8, 100, 3072] and batch.value_of.tolist() == [0, 0, 0]
         assert torch.allclose(batch.targets, torch.tensor([[0.2, 0.3, 0.5, 1, 2.5, 1]]))
@@ -93,15 +97,15 @@ def test_a_stream_that_ends_in_a_batch_is_an_error(kept: int):
 
 
 def test_a_stream_with_another_header_is_refused():
-    header = {"format": "scorn-batches-1", "inputs": 5026, "rows": 7768, "batch": 16, "from": 3}
+    header = {"format": "scorn-batches-2", "inputs": 5026, "rows": 8254, "batch": 16, "from": 3}
     batches.read_header(io.BytesIO(json.dumps(header).encode() + b"\n"), sparse.BATCHES, 16, 3)
-    for line in (json.dumps(header | {"rows": 7770}).encode(), b"", b"error: no such file"):
+    for line in (json.dumps(header | {"rows": 7768}).encode(), b"", b"error: no such file"):
         with pytest.raises(ValueError, match="did not write the requested batches"):
             batches.read_header(io.BytesIO(line + b"\n"), sparse.BATCHES, 16, 3)
 
 
 HEADER = (
-    json.dumps({"format": "scorn-batches-1", "inputs": 5026, "rows": 7768, "batch": 16, "from": 3}).encode() + b"\n"
+    json.dumps({"format": "scorn-batches-2", "inputs": 5026, "rows": 8254, "batch": 16, "from": 3}).encode() + b"\n"
 )
 
 
@@ -130,18 +134,30 @@ def test_a_failing_program_is_an_error(tmp_path: Path, text: bytes):
         list(feeder)
 
 
-def test_untouched_weights_stay_unchanged():
-    vectors = [torch.from_numpy(vector) for vector in checkpoint().vectors]
-    network, adam = sparse.Network(SHAPE, vectors[0]), sparse.Adam(SHAPE, vectors)
+def test_a_checkpoint_with_classes_of_moves_is_read_and_other_inputs_are_refused(tmp_path: Path):
+    path = tmp_path / "checkpoint"
+    shape = replace(SHAPE, inputs="classes")
+    checkpoint(shape).save(path)
+    assert sparse.Checkpoint.load(path).shape == shape
+    path.write_bytes(path.read_bytes().replace(b'"classes"', b'"history"', 1))
+    with pytest.raises(ValueError, match="inputs of history"):
+        sparse.Checkpoint.load(path)
+
+
+@pytest.mark.parametrize(("inputs", "expected"), [("position", []), ("classes", [7768, 8253])])
+def test_untouched_weights_stay_unchanged(inputs: str, expected: list[int]):
+    shape = replace(SHAPE, inputs=inputs)
+    vectors = [torch.from_numpy(vector) for vector in checkpoint(shape).vectors]
+    network, adam = sparse.Network(shape, vectors[0]), sparse.Adam(shape, vectors)
     batch = sparse.unpack(*next(batches.read_frames(io.BytesIO(two_positions()), 5, pinned=False)))
     losses = network.losses(batch)
     assert all(torch.isfinite(loss) and loss > 0 for loss in losses)
     sum(losses).backward()
     adam.step([part.grad for part in network.parts.values()], 1e-2, 0.0, 1)
     moved = {name: (part != 0.5) for name, part in network.parts.items()}
-    rows = moved["rows"].view(sparse.ROWS, -1).any(1)
+    rows = moved["rows"].view(shape.rows, -1).any(1)
     # A position with one legal move has no policy gradient.
-    assert rows.nonzero().flatten().tolist() == [4, 5, 7767]
+    assert rows.nonzero().flatten().tolist() == [4, 5, 7767, *expected]
     direct = moved["direct"].view(sparse.INPUTS, sparse.OUTPUTS).any(1)
     assert direct.nonzero().flatten().tolist() == [8, 100, 3072]
     adam.average_in(100)
@@ -195,18 +211,19 @@ def test_the_log_contains_means():
     assert text_of([0] * 7) == "policy 0.0000 kl 0.0000 value 0.0000 plies 0.0000"
 
 
-def test_a_narrower_policy_keeps_the_products_that_matter(tmp_path: Path):
+@pytest.mark.parametrize("inputs", list(sparse.POLICY_ROWS))
+def test_a_narrower_policy_keeps_the_products_that_matter(inputs: str):
     batch = sparse.unpack(*next(batches.read_frames(io.BytesIO(two_positions()), 5, pinned=False)))
     rng = np.random.default_rng(3)
-    wide = sparse.Shape(policy=128, value=64, hidden=4)
+    wide = sparse.Shape(policy=128, value=64, hidden=4, inputs=inputs)
     vectors = [rng.uniform(0, 0.1, sum(size for size, _ in wide.sections().values())).astype("<f4") for _ in range(4)]
     policy = sparse.Checkpoint(wide, dict(checkpoint().progress), vectors)
     # Every second product counts for nothing: leaving those out changes no answer.
-    split(policy)["rows"].reshape(sparse.ROWS, -1)[:, ::2] = 0
+    split(policy)["rows"].reshape(wide.rows, -1)[:, ::2] = 0
     value = checkpoint()
     value.vectors[0][:] = 0.25
     narrower = narrow(policy, value, 64, batch)
-    assert narrower.shape == sparse.Shape(policy=64, value=64, hidden=4, stages=2)
+    assert narrower.shape == sparse.Shape(policy=64, value=64, hidden=4, stages=2, inputs=inputs)
     assert narrower.progress["step"] == 0
     assert (split(narrower)["direct"] == 0.25).all()
 

@@ -22,7 +22,7 @@ use crate::{
         source::{Network, NetworkSource},
     },
     options::HistoryFill,
-    sparse::features::{InputSet, PAST_MOVES},
+    sparse::features::PAST_MOVES,
 };
 
 /// Reports what takes minutes, before it begins, and what does not work and is replaced by something else.
@@ -164,8 +164,8 @@ impl BackendRequest<'_> {
             encoding: Some(encoding),
             fill: self.fill,
             reads: match encoding {
-                Encoding::Sparse(InputSet::Position | InputSet::Opponent) => HistoryRead::BOARD,
-                Encoding::Sparse(InputSet::History) => HistoryRead::boards(1 + PAST_MOVES),
+                Encoding::Sparse(set) if set.has_history() => HistoryRead::boards(1 + PAST_MOVES),
+                Encoding::Sparse(_) => HistoryRead::BOARD,
                 Encoding::AlphaZero(_) => HistoryRead::ALPHAZERO,
                 Encoding::Lc0(format) => HistoryRead::of(format, model.planes_read),
             },

@@ -28,7 +28,7 @@ use crate::{
         file,
         history::Past,
         infer::{IntegerNetwork, Scratch},
-        moves::Rows,
+        moves::{MoveRows, Rows},
         simd::Level,
     },
 };
@@ -63,7 +63,7 @@ impl BackendFactory for Sparse {
     fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
         let note = unused_settings(request.options, request.is_automatic)?;
         let network = request.network_as(DataType::Float32, false, Operators::Standard)?;
-        if !network.onnx.is_sparse {
+        if network.onnx.sparse.is_none() {
             let message = "it is not a sparse network; those are made by \"scorn train\"";
             return Err(INFO.refused(&network.name, message));
         }
@@ -144,7 +144,8 @@ impl SparseEvaluator {
         let set = self.network.inputs;
         let masks = inputs.masks(Encoding::Sparse(set).layout(), index);
         let features = ActiveFeatures::of_masks(set, masks);
-        let (features, rows) = (features.as_slice(), inputs.move_rows(index));
+        let rows = MoveRows::of(inputs.move_rows(index), policy.len());
+        let features = features.as_slice();
         self.policy_of(features, rows, temperature, policy, scratch);
         let value = self.value_of(features, scratch);
         if !(value.wl.is_finite() && value.d.is_finite() && value.m.is_finite()) {
@@ -182,7 +183,7 @@ impl SparseEvaluator {
     fn policy_of(
         &self,
         features: &[u16],
-        rows: &[u16],
+        rows: MoveRows<'_>,
         temperature: f32,
         policy: &mut [f32],
         scratch: &mut Scratch,
@@ -214,15 +215,14 @@ impl Evaluator for SparseEvaluator {
         let (view, attacks) = (SquareView::of(last), Attacks::of(last));
         let (set, past) = (self.network.inputs, self.past(position));
         let features = sparse_features(set, last, view, &attacks, &past);
-        let rows = Rows::new(last, view, &attacks).for_inputs(set, &attacks, &past);
+        let rows = Rows::new(set, last, view, &attacks, &past);
         let (moves, priors) = position.policy();
-        let mut of_moves = [0; MAX_MOVES];
-        let of_moves = &mut of_moves[..moves.len()];
-        for (row, m) in of_moves.iter_mut().zip(moves) {
-            *row = rows.row(m.unpack(last));
-        }
+        let mut entries = [0; 2 * MAX_MOVES];
+        let entries = &mut entries[..rows.entry_count(moves.len())];
+        rows.entries(moves.iter().map(|m| m.unpack(last)), entries);
+        let rows = MoveRows::of(entries, moves.len());
         SCRATCH.with_borrow_mut(|scratch| {
-            self.policy_of(features.as_slice(), of_moves, temperature, priors, scratch);
+            self.policy_of(features.as_slice(), rows, temperature, priors, scratch);
         });
     }
 
@@ -283,6 +283,14 @@ mod tests {
         sparse::{features::InputSet, network::Shape},
     };
 
+    const ALL: [InputSet; 5] = [
+        InputSet::Position,
+        InputSet::Classes,
+        InputSet::History,
+        InputSet::Opponent,
+        InputSet::OpponentClasses,
+    ];
+
     fn evaluator(level: Level) -> SparseEvaluator {
         evaluator_with(InputSet::Position, level)
     }
@@ -305,8 +313,8 @@ mod tests {
             swap_colors: false,
             fill: HistoryFill::FenOnly,
             reads: match inputs {
-                InputSet::Position | InputSet::Opponent => HistoryRead::BOARD,
                 InputSet::History => HistoryRead::boards(3),
+                _ => HistoryRead::BOARD,
             },
             moves_left: true,
         };
@@ -377,7 +385,7 @@ mod tests {
             cache: 1000,
             ..NetworkSettings::NONE
         };
-        for inputs in [InputSet::Position, InputSet::History, InputSet::Opponent] {
+        for inputs in ALL {
             let evaluator = evaluator_with(inputs, Level::detect());
             let evaluator = settings.over(Arc::new(evaluator));
             let start = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1";

@@ -10,15 +10,16 @@ use super::{
 use shakmaty::{Chess, Position};
 
 use crate::{
-    chess::{PackedMove, Ply},
+    chess::{PackedMove, Ply, moves::MAX_MOVES},
     lc0::{AlphaZeroMoves, InputFormat, OnnxModel},
     options::HistoryFill,
     sparse::{
         self,
         attacks::Attacks,
+        classes::MoveClasses,
         features::{ActiveFeatures, InputSet, SquareView},
         history::Past,
-        moves::{ROWS, Rows, row_count, split},
+        moves::{MoveRows, Rows, row_count},
     },
 };
 
@@ -36,14 +37,10 @@ pub enum Encoding {
 impl Encoding {
     /// The encoding of a model.
     pub fn of(model: &OnnxModel) -> Encoding {
-        match (model.is_sparse, model.alphazero) {
-            (true, _) => Encoding::Sparse(match (model.reads_moves, model.reads_mover) {
-                (true, _) => InputSet::History,
-                (false, true) => InputSet::Opponent,
-                (false, false) => InputSet::Position,
-            }),
-            (false, Some(order)) => Encoding::AlphaZero(order),
-            (false, None) => Encoding::Lc0(model.input_format),
+        match (model.sparse, model.alphazero) {
+            (Some(model), _) => Encoding::Sparse(model.into()),
+            (None, Some(order)) => Encoding::AlphaZero(order),
+            (None, None) => Encoding::Lc0(model.input_format),
         }
     }
 
@@ -123,9 +120,11 @@ fn encode_sparse(set: InputSet, line: &[Ply], moves: &[PackedMove], inputs: &mut
     let past = sparse_past(set, line);
     let features = sparse_features(set, position, view, &attacks, &past);
     inputs.push(&features.masks(set), &[], Orientation::default());
-    let rows = Rows::new(position, view, &attacks).for_inputs(set, &attacks, &past);
-    let row = |m: &PackedMove| rows.row(m.unpack(position));
-    inputs.push_rows(moves.iter().map(row));
+    let rows = Rows::new(set, position, view, &attacks, &past);
+    let mut entries = [0; 2 * MAX_MOVES];
+    let entries = &mut entries[..rows.entry_count(moves.len())];
+    rows.entries(moves.iter().map(|m| m.unpack(position)), entries);
+    inputs.push_rows(entries.iter().copied());
 }
 
 /// What a sparse network with these inputs sees of the positions before the last one of a line.
@@ -175,26 +174,16 @@ impl PolicyLayout {
         }
     }
 
-    /// The logit of a row of the position's moves.
-    fn logit(self, logits: &[f32], row: u16) -> f32 {
-        match self {
-            PolicyLayout::SparseRows(InputSet::History) => {
-                let (row, class) = split(row);
-                logits[row] + logits[ROWS + class]
-            }
-            _ => logits[usize::from(row)],
-        }
-    }
-
     /// Whether the logit of a move is one entry of the vector.
     pub fn has_entry_per_move(self) -> bool {
         match self {
             PolicyLayout::Lc0Moves | PolicyLayout::AlphaZeroMoves => true,
-            PolicyLayout::SparseRows(set) => !set.has_history(),
+            PolicyLayout::SparseRows(set) => set.classes() == MoveClasses::None,
         }
     }
 
-    /// Probabilities of the moves with these rows, in their order, from a policy vector; see [`policy_map::softmax`].
+    /// Probabilities of the moves with these rows (then those of their classes, if there are any), in their order, from a
+    /// policy vector; see [`policy_map::softmax`].
     pub fn probabilities(
         self,
         logits: &[f32],
@@ -205,8 +194,9 @@ impl PolicyLayout {
         match self {
             PolicyLayout::Lc0Moves => policy_map::softmax(logits, rows, temperature, out),
             PolicyLayout::SparseRows(_) | PolicyLayout::AlphaZeroMoves => {
-                for (out, &row) in out.iter_mut().zip(rows) {
-                    *out = self.logit(logits, row) / temperature;
+                let of_moves = MoveRows::of(rows, out.len()).logits(logits);
+                for (out, logit) in out.iter_mut().zip(of_moves) {
+                    *out = logit / temperature;
                 }
                 let is_finite = out.iter().all(|logit| logit.is_finite());
                 sparse::infer::softmax(out);

@@ -115,13 +115,14 @@ impl Inputs {
             .extend(other.row_ends.iter().map(|end| end + rows));
     }
 
-    /// Adds the policy rows of the moves of the position that was added last.
+    /// Adds the policy rows of the moves of the position that was added last, then those of the moves' classes, if the
+    /// network has any.
     pub fn push_rows(&mut self, rows: impl Iterator<Item = u16>) {
         self.rows.extend(rows);
         self.row_ends.push(self.rows.len());
     }
 
-    /// The policy rows of a position's moves; none if they were not added.
+    /// The policy rows of a position's moves, and of their classes; none if they were not added.
     pub fn move_rows(&self, index: usize) -> &[u16] {
         let end = |index: usize| self.row_ends.get(index).copied().unwrap_or(0);
         let start = index.checked_sub(1).map_or(0, end);

@@ -1,0 +1,472 @@
+//! Classes of moves: rows of the policy that are added to a move's own.
+//!
+//! A row for each piece and pair of squares has to learn anew for each pair of squares that people take back, that a
+//! check is worth a look, or that an attacked piece had better go. What all such moves have in common is in the row of
+//! their class, which sees the same products of the first layer. A move belongs to one class.
+//!
+//! Two kinds of networks have classes: those that predict human moves ([`HumanClass`]), and those that play
+//! ([`TacticalClasses`]).
+
+use shakmaty::{Bitboard, Chess, Color, Move, Piece, Position, Role, Square, attacks};
+
+use super::attacks::Attacks;
+use super::tactics::before_king;
+use crate::chess::see;
+
+/// The classes that a network's policy tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoveClasses {
+    /// None: a move has its own row only.
+    None,
+    /// Those of networks that predict human moves.
+    Human,
+    /// Those of networks that play.
+    Tactical,
+}
+
+impl MoveClasses {
+    /// How many there are.
+    pub const fn count(self) -> usize {
+        match self {
+            MoveClasses::None => 0,
+            MoveClasses::Human => HumanClass::Escape as usize + 1,
+            MoveClasses::Tactical => TacticalClasses::COUNT,
+        }
+    }
+
+    /// The most that a network has.
+    pub const MOST: usize = MoveClasses::Tactical.count();
+}
+
+/// What a move does, for networks that predict human moves; the first that applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HumanClass {
+    /// Nothing of the following.
+    Other,
+    /// It is mate.
+    Mate,
+    /// It gives check and keeps its material.
+    Check,
+    /// It gives check and loses material.
+    LosingCheck,
+    /// It captures a piece that wins at least a minor piece in the exchange.
+    WinsPiece,
+    /// It captures the piece that has just moved.
+    Recapture,
+    /// It captures something else.
+    Capture,
+    /// It moves a piece that is attacked and not defended to where it is not lost.
+    Escape,
+}
+
+/// A capture that wins this many centipawns in the exchange wins a pawn, a piece, a rook.
+const GAINS: [i32; 3] = [60, 250, 450];
+/// A move that loses more than this many centipawns in the exchange loses a rook or a queen.
+const LARGE_LOSS: i32 = -500;
+
+/// Finds the class of each move of a position.
+#[derive(Clone, Debug)]
+pub enum Classifier<'a> {
+    /// See [`HumanClass`].
+    Human(HumanClasses<'a>),
+    /// See [`TacticalClasses`].
+    Tactical(TacticalClasses<'a>),
+}
+
+impl<'a> Classifier<'a> {
+    /// For a position with these attacks, in which the last move went to `last`.
+    pub fn new(
+        classes: MoveClasses,
+        position: &'a Chess,
+        attacks: &Attacks,
+        last: Option<Square>,
+    ) -> Option<Classifier<'a>> {
+        match classes {
+            MoveClasses::None => None,
+            MoveClasses::Human => Some(Classifier::Human(HumanClasses {
+                position,
+                hanging: attacks.theirs.all & !attacks.ours.all,
+                last,
+            })),
+            MoveClasses::Tactical => Some(Classifier::Tactical(TacticalClasses::new(
+                position, attacks,
+            ))),
+        }
+    }
+
+    /// The class of a legal move, below [`MoveClasses::count`]; `keeps` says whether it keeps its material.
+    pub fn class(&self, m: Move, keeps: bool) -> usize {
+        match self {
+            Classifier::Human(classes) => classes.class(m, keeps) as usize,
+            Classifier::Tactical(classes) => classes.class(m, keeps),
+        }
+    }
+}
+
+/// A position whose moves are put into [`HumanClass`]es.
+#[derive(Clone, Debug)]
+pub struct HumanClasses<'a> {
+    position: &'a Chess,
+    /// Squares that the other side attacks and nobody defends.
+    hanging: Bitboard,
+    /// Where the last move went.
+    last: Option<Square>,
+}
+
+impl HumanClasses<'_> {
+    fn class(&self, m: Move, keeps: bool) -> HumanClass {
+        let mut after = self.position.clone();
+        after.play_unchecked(m);
+        let from = m.from().unwrap_or(m.to());
+        match (after.is_check(), keeps) {
+            (true, _) if after.legal_moves().is_empty() => HumanClass::Mate,
+            (true, true) => HumanClass::Check,
+            (true, false) => HumanClass::LosingCheck,
+            _ if m.is_capture() && see::at_least(self.position, m, GAINS[1]) => {
+                HumanClass::WinsPiece
+            }
+            _ if m.is_capture() && self.last == Some(m.to()) => HumanClass::Recapture,
+            _ if m.is_capture() => HumanClass::Capture,
+            (_, true) if self.hanging.contains(from) => HumanClass::Escape,
+            _ => HumanClass::Other,
+        }
+    }
+}
+
+/// A position whose moves are put into tactical classes.
+///
+/// For each piece there is a class for mate, and one for each combination of these answers:
+///
+/// | Move | Check? | Does the piece hang where it stands? | Further |
+/// |---|---|---|---|
+/// | loses material | 2 | 2 | is it a capture? does it lose at most a rook? |
+/// | capture | 2 | 2 | wins nothing, a pawn, a piece, a rook or more |
+/// | other | 2 | 2 | attacks anew: nothing, a loose piece, a larger piece; does the other side attack its target? is an attacked piece left without its only defender? |
+#[derive(Clone, Debug)]
+pub struct TacticalClasses<'a> {
+    position: &'a Chess,
+    /// From where a piece of each role gives check.
+    checks: [Bitboard; 6],
+    /// Own pieces that uncover a check when they leave their line, and the king that is checked.
+    unmasking: (Bitboard, Option<Square>),
+    /// Own pieces that are attacked by less than themselves, or attacked and not defended.
+    hanging: Bitboard,
+    /// Squares that the other side attacks.
+    attacked: Bitboard,
+    /// Enemy pieces, without pawns and king, that nobody defends.
+    loose: Bitboard,
+    /// Own pieces that are attacked and defended once.
+    held: Bitboard,
+}
+
+impl<'a> TacticalClasses<'a> {
+    const LOSING: usize = 1;
+    const CAPTURES: usize = Self::LOSING + 4 * 2 * 2;
+    const OTHERS: usize = Self::CAPTURES + 4 * (GAINS.len() + 1);
+    const OF_A_PIECE: usize = Self::OTHERS + 4 * 3 * 2 * 2;
+    /// All classes.
+    const COUNT: usize = 6 * Self::OF_A_PIECE;
+
+    fn new(position: &'a Chess, found: &Attacks) -> TacticalClasses<'a> {
+        let (board, us) = (position.board(), position.turn());
+        let (own, enemies) = (board.by_color(us), board.by_color(!us));
+        let king = board.king_of(!us);
+        let mut hanging = Bitboard::EMPTY;
+        // What enemy pieces worth less attack.
+        let mut by_less = Bitboard::EMPTY;
+        for role in Role::ALL {
+            let hangs = by_less | found.theirs.all & !found.ours.all;
+            hanging |= own & board.by_role(role) & hangs;
+            by_less |= found.theirs.by(role);
+        }
+        TacticalClasses {
+            position,
+            checks: king.map_or([Bitboard::EMPTY; 6], |king| {
+                checks(king, us, board.occupied())
+            }),
+            unmasking: (before_king(board, !us).1, king),
+            hanging,
+            attacked: found.theirs.all,
+            loose: enemies & !found.theirs.all & !board.pawns() & !board.kings(),
+            held: own & found.theirs.all & !found.ours.twice & !board.kings(),
+        }
+    }
+
+    fn class(&self, m: Move, keeps: bool) -> usize {
+        let gives_check = self.gives_check(m);
+        let of_piece = if gives_check && self.is_mate(m) {
+            0
+        } else {
+            let from = m.from().unwrap_or(m.to());
+            let base = usize::from(gives_check) + 2 * usize::from(self.hanging.contains(from));
+            base + match (keeps, m) {
+                (false, _) => Self::LOSING + 4 * self.loss(m),
+                (true, Move::Castle { .. }) => Self::OTHERS,
+                (true, _) if m.is_capture() => Self::CAPTURES + 4 * self.gain(m),
+                (true, _) => Self::OTHERS + 4 * self.quiet(m, from),
+            }
+        };
+        (m.role() as usize - 1) * Self::OF_A_PIECE + of_piece
+    }
+
+    /// How a move that loses material does so, below 4.
+    fn loss(&self, m: Move) -> usize {
+        let is_small = see::at_least(self.position, m, LARGE_LOSS);
+        usize::from(m.is_capture()) + 2 * usize::from(is_small)
+    }
+
+    /// What a capture wins, up to the length of [`GAINS`].
+    fn gain(&self, m: Move) -> usize {
+        let wins = |gain: &&i32| see::at_least(self.position, m, **gain);
+        GAINS.iter().take_while(wins).count()
+    }
+
+    /// What a move that neither captures nor loses material does, below 12.
+    fn quiet(&self, m: Move, from: Square) -> usize {
+        let (board, us) = (self.position.board(), self.position.turn());
+        let piece = Piece {
+            color: us,
+            role: m.role(),
+        };
+        let occupied = board.occupied().without(from).with(m.to());
+        let after = attacks::attacks(m.to(), piece, occupied);
+        let larger = match m.role() {
+            Role::Pawn => !board.pawns(),
+            Role::Knight | Role::Bishop => board.rooks_and_queens(),
+            Role::Rook => board.queens(),
+            Role::Queen | Role::King => Bitboard::EMPTY,
+        };
+        let victims = after & (larger & board.by_color(!us) & !board.kings() | self.loose);
+        let (mut threat, mut abandons) = (0, false);
+        if victims.any() || self.held.any() {
+            let before = attacks::attacks(from, piece, board.occupied());
+            threat = match victims & !before {
+                new if (new & larger).any() => 2,
+                new if new.any() => 1,
+                _ => 0,
+            };
+            abandons = (before & !after & self.held).any();
+        }
+        threat + 3 * usize::from(self.attacked.contains(m.to())) + 6 * usize::from(abandons)
+    }
+
+    fn gives_check(&self, m: Move) -> bool {
+        match m {
+            Move::Normal {
+                role,
+                from,
+                to,
+                promotion: None,
+                ..
+            } => {
+                let (unmasking, king) = self.unmasking;
+                let leaves_line = || king.is_some_and(|king| !attacks::aligned(from, to, king));
+                self.checks[role as usize - 1].contains(to)
+                    || unmasking.contains(from) && leaves_line()
+            }
+            _ => self.after(m).is_check(),
+        }
+    }
+
+    fn is_mate(&self, m: Move) -> bool {
+        self.after(m).legal_moves().is_empty()
+    }
+
+    fn after(&self, m: Move) -> Chess {
+        let mut after = self.position.clone();
+        after.play_unchecked(m);
+        after
+    }
+}
+
+/// From where a piece of each role of `color` checks a king.
+fn checks(king: Square, color: Color, occupied: Bitboard) -> [Bitboard; 6] {
+    let bishop = attacks::bishop_attacks(king, occupied);
+    let rook = attacks::rook_attacks(king, occupied);
+    [
+        attacks::pawn_attacks(!color, king),
+        attacks::knight_attacks(king),
+        bishop,
+        rook,
+        bishop | rook,
+        Bitboard::EMPTY,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use shakmaty::{CastlingMode, fen::Fen};
+
+    use super::*;
+    use crate::sparse::moves::EXCHANGE;
+
+    fn position(fen: &str) -> Chess {
+        let fen: Fen = fen.parse().unwrap();
+        fen.into_position(CastlingMode::Chess960).unwrap()
+    }
+
+    #[test]
+    fn moves_have_classes_for_human_play() {
+        use HumanClass::*;
+        let classes = |fen: &str, last: Option<Square>| {
+            let position = position(fen);
+            let attacks = Attacks::of(&position);
+            let classifier = Classifier::new(MoveClasses::Human, &position, &attacks, last);
+            let classifier = classifier.unwrap();
+            let class = |m: Move| {
+                let keeps = see::at_least(&position, m, EXCHANGE);
+                (
+                    m.to_uci(CastlingMode::Standard).to_string(),
+                    classifier.class(m, keeps),
+                )
+            };
+            let moves = position.legal_moves();
+            moves.into_iter().map(class).collect::<Vec<_>>()
+        };
+        let check = |fen: &str, last: Option<Square>, expected: &[(&str, HumanClass)]| {
+            let found = classes(fen, last);
+            for (m, class) in expected {
+                let entry = (m.to_string(), *class as usize);
+                assert!(found.contains(&entry), "{fen} {entry:?}: {found:?}");
+            }
+        };
+        check(
+            "6k1/5ppp/8/8/8/8/8/R2QK3 w - - 0 1",
+            None,
+            &[("a1a8", Mate), ("d1d5", Other)],
+        );
+        check(
+            "r5k1/5pp1/7p/3p4/8/2N5/8/R3K1Q1 w - - 0 1",
+            Some(Square::D5),
+            &[
+                ("g1g7", LosingCheck),
+                ("c3d5", Recapture),
+                ("a1a8", Check),
+                ("c3b5", Other),
+            ],
+        );
+        check(
+            "r5k1/5pp1/7p/3p4/8/2N5/8/R3K1Q1 w - - 0 1",
+            None,
+            &[("c3d5", Capture)],
+        );
+        // A rook that hangs, and one that can be taken.
+        check(
+            "4k2r/8/8/8/8/2b5/8/R5KR w - - 0 1",
+            None,
+            &[("a1b1", Escape), ("h1h8", Check)],
+        );
+        check(
+            "4k3/8/8/8/2b5/8/8/2R3K1 w - - 0 1",
+            None,
+            &[("c1c4", WinsPiece)],
+        );
+    }
+
+    /// The tactical class of a move without its piece, and whether it keeps its material.
+    fn tactical(fen: &str, wanted: &str) -> usize {
+        let position = position(fen);
+        let classes = TacticalClasses::new(&position, &Attacks::of(&position));
+        let moves = position.legal_moves();
+        let is_wanted = |m: &&Move| m.to_uci(CastlingMode::Standard).to_string() == wanted;
+        let m = *moves.iter().find(is_wanted).unwrap();
+        let class = classes.class(m, see::at_least(&position, m, EXCHANGE));
+        assert_eq!(class / TacticalClasses::OF_A_PIECE, m.role() as usize - 1);
+        class % TacticalClasses::OF_A_PIECE
+    }
+
+    #[test]
+    fn tactical_classes_of_moves() {
+        const LOSING: usize = TacticalClasses::LOSING;
+        const CAPTURES: usize = TacticalClasses::CAPTURES;
+        const OTHERS: usize = TacticalClasses::OTHERS;
+        let (check, hangs) = (1, 2);
+        let (capture, small, attacked, abandons) = (4, 8, 12, 24);
+        let cases = [
+            ("6k1/5ppp/8/8/8/8/8/R2QK3 w - - 0 1", "a1a8", 0),
+            ("6k1/5ppp/8/8/8/8/8/R2QK3 w - - 0 1", "d1c2", OTHERS),
+            ("4k3/8/8/8/8/8/8/R3K3 w Q - 0 1", "e1c1", OTHERS),
+            // The queen is lost for a pawn; a knight for a pawn, with check.
+            (
+                "6k1/5pp1/7p/3p4/8/8/6Q1/4K3 w - - 0 1",
+                "g2g7",
+                LOSING + check + capture,
+            ),
+            (
+                "6k1/5p2/8/4N3/8/8/8/4K3 w - - 0 1",
+                "e5f7",
+                LOSING + capture + small,
+            ),
+            ("6k1/6p1/8/8/8/4N3/8/4K3 w - - 0 1", "e3f5", OTHERS),
+            (
+                "6k1/6p1/8/8/6N1/8/8/4K3 w - - 0 1",
+                "g4h6",
+                LOSING + check + small,
+            ),
+            // What captures win.
+            ("4k3/8/8/3p4/8/4N3/8/4K3 w - - 0 1", "e3d5", CAPTURES + 4),
+            ("4k3/8/2p5/3b4/8/4N3/8/4K3 w - - 0 1", "e3d5", CAPTURES),
+            ("4k3/8/8/3b4/8/4N3/8/4K3 w - - 0 1", "e3d5", CAPTURES + 8),
+            ("4k3/8/8/3r4/8/4N3/8/4K3 w - - 0 1", "e3d5", CAPTURES + 12),
+            // A rook that a bishop attacks goes; a knight that nobody defends.
+            ("4k3/8/8/8/8/8/2b5/4K3 w - - 0 1", "e1f1", OTHERS),
+            ("6k1/8/8/8/8/2b5/8/R5K1 w - - 0 1", "a1b1", OTHERS + hangs),
+            ("6k1/8/8/8/8/2b5/3P4/R5K1 w - - 0 1", "a1d1", OTHERS + hangs),
+            // Attacks a loose piece, and one that is larger.
+            ("6k1/8/8/b7/8/8/8/1R4K1 w - - 0 1", "b1b5", OTHERS + 4),
+            ("3r2k1/8/8/8/8/8/5N2/6K1 w - - 0 1", "f2e4", OTHERS),
+            ("r5k1/8/8/8/2N5/8/8/6K1 w - - 0 1", "c4b6", OTHERS + 8),
+            // To an attacked square where it is not lost.
+            (
+                "6k1/1n6/8/8/8/2N1P3/8/3R2K1 w - - 0 1",
+                "d1d6",
+                LOSING + small,
+            ),
+            (
+                "3r2k1/8/8/8/8/4P3/8/3RR1K1 w - - 0 1",
+                "d1d4",
+                OTHERS + attacked,
+            ),
+            // The rook is the only defender of the attacked knight.
+            (
+                "6k1/8/8/1n6/3N4/8/8/3R2K1 w - - 0 1",
+                "d1c1",
+                OTHERS + abandons,
+            ),
+            ("6k1/8/8/1n6/3N4/4P3/8/3R2K1 w - - 0 1", "d1c1", OTHERS),
+        ];
+        for (fen, m, expected) in cases {
+            assert_eq!(tactical(fen, m), expected, "{fen} {m}");
+        }
+    }
+
+    const FENS: [&str; 8] = [
+        "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
+        "r4rk1/1pp1qppp/p1np1n2/2b1p1B1/2B1P1b1/P1NP1N2/1PP1QPPP/R4RK1 w - - 0 10",
+        "n1n5/PPPk4/8/8/8/8/4Kppp/5N1N b - - 0 1",
+        "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1",
+        "6k1/8/4N3/3P4/2p5/1B6/8/R3K2R w KQ - 0 1",
+        "4r3/8/8/2k5/3Pp3/8/1Q6/4K2B b - d3 0 1",
+        "1rqbkrbn/1ppppp1p/1n6/p1N3p1/8/2P4P/PP1PPPP1/1RQBKRBN w FBfb - 0 9",
+        "4k3/8/8/4N3/8/8/4R3/4K1Q1 w - - 0 1",
+    ];
+
+    #[test]
+    fn checks_are_found_without_playing_the_move() {
+        let mut found = HashSet::new();
+        for fen in FENS {
+            let position = position(fen);
+            let classes = TacticalClasses::new(&position, &Attacks::of(&position));
+            for m in position.legal_moves() {
+                let expected = classes.after(m).is_check();
+                assert_eq!(classes.gives_check(m), expected, "{fen} {m:?}");
+                let class = classes.class(m, see::at_least(&position, m, EXCHANGE));
+                assert!(class < MoveClasses::Tactical.count());
+                found.insert((class, expected));
+            }
+        }
+        assert!(found.iter().any(|(_, is_check)| *is_check) && found.len() > 40);
+    }
+}
