@@ -10,7 +10,7 @@ use scorn::sparse::{
     features::{ActiveFeatures, InputSet, SquareView},
     history::Past,
     infer::{IntegerNetwork, Scratch},
-    moves::{MoveRows, Rows},
+    moves::{MoveRows, RowBuffer, Rows},
     network::Shape,
     simd::Level,
 };
@@ -31,12 +31,12 @@ fn bench_rows(group: &mut BenchmarkGroup<'_, WallTime>, positions: &[Chess; 4]) 
         ("rows of moves and classes", InputSet::Classes),
     ] {
         group.bench_function(name, |b| {
-            let mut entries = [0; 512];
+            let mut buffer = RowBuffer::default();
             b.iter(|| {
                 for (position, moves) in positions.iter().zip(&moves) {
                     let (view, attacks) = (SquareView::of(position), Attacks::of(position));
                     let rows = Rows::new(set, position, view, &attacks, &Past::default());
-                    rows.entries(moves.iter().copied(), black_box(&mut entries));
+                    black_box(rows.of_moves(moves.iter().copied(), &mut buffer));
                 }
             });
         });
@@ -59,9 +59,9 @@ fn bench(c: &mut Criterion) {
         let features = ActiveFeatures::with(position, view, &attacks);
         let rows = Rows::new(inputs, position, view, &attacks, &Past::default());
         let moves = position.legal_moves();
-        let mut entries = vec![0; rows.entry_count(moves.len())];
-        rows.entries(moves.iter().copied(), &mut entries);
-        (features, entries, moves.len())
+        let mut buffer = RowBuffer::default();
+        let rows = rows.of_moves(moves.iter().copied(), &mut buffer);
+        (features, rows.entries().collect::<Vec<u16>>(), moves.len())
     });
     let mut group = c.benchmark_group("sparse, 4 positions");
     group.bench_function("features", |b| {

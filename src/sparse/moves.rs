@@ -14,7 +14,7 @@ use super::attacks::Attacks;
 use super::classes::Classifier;
 use super::features::{InputSet, SquareView};
 use super::history::Past;
-use crate::chess::see;
+use crate::chess::{moves::MAX_MOVES, see};
 
 /// Exchanges that end below this many centipawns belong to the second half of the rows (Monty's threshold).
 pub const EXCHANGE: i32 = -108;
@@ -38,11 +38,25 @@ pub struct MoveRows<'a> {
     pub classes: &'a [u16],
 }
 
+/// Memory for the rows of a position's moves, and of their classes.
+pub struct RowBuffer([u16; 2 * MAX_MOVES]);
+
+impl Default for RowBuffer {
+    fn default() -> RowBuffer {
+        RowBuffer([0; 2 * MAX_MOVES])
+    }
+}
+
 impl<'a> MoveRows<'a> {
-    /// Divides what [`Rows::entries`] gave for this many moves.
+    /// Divides the rows of this many moves from those of their classes, which follow them.
     pub fn of(entries: &'a [u16], moves: usize) -> MoveRows<'a> {
         let (rows, classes) = entries.split_at(moves.min(entries.len()));
         MoveRows { rows, classes }
+    }
+
+    /// The rows of the moves, then those of their classes.
+    pub fn entries(self) -> impl Iterator<Item = u16> {
+        self.rows.iter().chain(self.classes).copied()
     }
 
     /// The logits of the moves, given those of all rows.
@@ -156,23 +170,27 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// How many entries so many moves have.
-    pub fn entry_count(&self, moves: usize) -> usize {
-        moves * (1 + usize::from(self.classifier.is_some()))
-    }
-
-    /// Writes the rows of legal moves, then those of their classes if the network has any ([`MoveRows::of`]). `into` has
-    /// room for [`Rows::entry_count`].
+    /// The rows of legal moves, and those of their classes if the network has any.
     #[inline(always)]
-    pub fn entries(&self, moves: impl ExactSizeIterator<Item = Move>, into: &mut [u16]) {
-        let (rows, classes) = into.split_at_mut(moves.len());
-        for (at, (m, row)) in moves.zip(rows).enumerate() {
+    pub fn of_moves<'b>(
+        &self,
+        moves: impl ExactSizeIterator<Item = Move>,
+        buffer: &'b mut RowBuffer,
+    ) -> MoveRows<'b> {
+        let count = moves.len();
+        let (rows, classes) = buffer.0.split_at_mut(count);
+        for (at, (m, row)) in moves.zip(&mut *rows).enumerate() {
             let keeps = self.keeps_material(m);
             let kind = kind(self.view, m);
             *row = if keeps { kind } else { kind + KINDS as u16 };
             if let Some(classifier) = &self.classifier {
                 classes[at] = (ROWS + classifier.class(m, keeps)) as u16;
             }
+        }
+        let classed = if self.classifier.is_some() { count } else { 0 };
+        MoveRows {
+            rows,
+            classes: &classes[..classed],
         }
     }
 
@@ -196,9 +214,9 @@ pub fn of(position: &Chess) -> Vec<(Move, u16)> {
         &Past::default(),
     );
     let moves = position.legal_moves();
-    let mut entries = vec![0; moves.len()];
-    rows.entries(moves.iter().copied(), &mut entries);
-    moves.into_iter().zip(entries).collect()
+    let mut buffer = RowBuffer::default();
+    let of_moves = rows.of_moves(moves.iter().copied(), &mut buffer);
+    moves.into_iter().zip(of_moves.entries()).collect()
 }
 
 /// What a row stands for, for tests and tables: role, from and to as seen; `None` for promotions and castling.

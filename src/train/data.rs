@@ -19,14 +19,13 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use shakmaty::{Chess, Color, Position};
 
-use crate::chess::moves::MAX_MOVES;
 use crate::dataset::record::{NO_RESULT, NO_SCORE, Record};
 use crate::dataset::record_file::RecordFile;
 use crate::dataset::searched::{Searched, SearchedFile, is_searched};
 use crate::sparse::attacks::Attacks;
 use crate::sparse::features::{ActiveFeatures, InputSet, Mover, RATINGS, SquareView};
 use crate::sparse::history::Past;
-use crate::sparse::moves::{MoveRows, Rows};
+use crate::sparse::moves::{RowBuffer, Rows};
 
 use super::past;
 use super::step::Chunk;
@@ -564,10 +563,8 @@ fn add_policy(policy: &[(u16, f32)], position: &Chess, rows: Rows<'_>, chunk: &m
     chunk.shares[start..]
         .iter_mut()
         .for_each(|share| *share /= sum);
-    let mut entries = [0; 2 * MAX_MOVES];
-    let entries = &mut entries[..rows.entry_count(moves.len())];
-    rows.entries(moves.iter().copied(), entries);
-    chunk.push_rows(MoveRows::of(entries, moves.len()));
+    let mut buffer = RowBuffer::default();
+    chunk.push_rows(rows.of_moves(moves.iter().copied(), &mut buffer));
     true
 }
 

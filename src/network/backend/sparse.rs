@@ -12,7 +12,7 @@ use super::{
     pool::Label,
 };
 use crate::{
-    chess::{Ply, moves::MAX_MOVES},
+    chess::Ply,
     lc0::{DataType, Operators},
     network::{
         Added, Advice, Batch, EvalPosition, EvaluateError, Evaluator, Info, Value, cores,
@@ -28,7 +28,7 @@ use crate::{
         file,
         history::Past,
         infer::{IntegerNetwork, Scratch},
-        moves::{MoveRows, Rows},
+        moves::{MoveRows, RowBuffer, Rows},
         simd::Level,
     },
 };
@@ -217,10 +217,8 @@ impl Evaluator for SparseEvaluator {
         let features = sparse_features(set, last, view, &attacks, &past);
         let rows = Rows::new(set, last, view, &attacks, &past);
         let (moves, priors) = position.policy();
-        let mut entries = [0; 2 * MAX_MOVES];
-        let entries = &mut entries[..rows.entry_count(moves.len())];
-        rows.entries(moves.iter().map(|m| m.unpack(last)), entries);
-        let rows = MoveRows::of(entries, moves.len());
+        let mut buffer = RowBuffer::default();
+        let rows = rows.of_moves(moves.iter().map(|m| m.unpack(last)), &mut buffer);
         SCRATCH.with_borrow_mut(|scratch| {
             self.policy_of(features.as_slice(), rows, temperature, priors, scratch);
         });
@@ -274,7 +272,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        chess::moves::legal_moves,
+        chess::moves::{MAX_MOVES, legal_moves},
         network::{
             compose::cached::NetworkSettings, evaluator::evaluate_all, input::key::HistoryRead,
             tests::game,

@@ -10,7 +10,7 @@ use super::{
 use shakmaty::{Chess, Position};
 
 use crate::{
-    chess::{PackedMove, Ply, moves::MAX_MOVES},
+    chess::{PackedMove, Ply},
     lc0::{AlphaZeroMoves, InputFormat, OnnxModel},
     options::HistoryFill,
     sparse::{
@@ -19,7 +19,7 @@ use crate::{
         classes::MoveClasses,
         features::{ActiveFeatures, InputSet, SquareView},
         history::Past,
-        moves::{MoveRows, Rows, row_count},
+        moves::{MoveRows, RowBuffer, Rows, row_count},
     },
 };
 
@@ -121,10 +121,9 @@ fn encode_sparse(set: InputSet, line: &[Ply], moves: &[PackedMove], inputs: &mut
     let features = sparse_features(set, position, view, &attacks, &past);
     inputs.push(&features.masks(set), &[], Orientation::default());
     let rows = Rows::new(set, position, view, &attacks, &past);
-    let mut entries = [0; 2 * MAX_MOVES];
-    let entries = &mut entries[..rows.entry_count(moves.len())];
-    rows.entries(moves.iter().map(|m| m.unpack(position)), entries);
-    inputs.push_rows(entries.iter().copied());
+    let mut buffer = RowBuffer::default();
+    let rows = rows.of_moves(moves.iter().map(|m| m.unpack(position)), &mut buffer);
+    inputs.push_rows(rows.entries());
 }
 
 /// What a sparse network with these inputs sees of the positions before the last one of a line.
