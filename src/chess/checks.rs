@@ -5,6 +5,7 @@ use shakmaty::{Bitboard, ByRole, Chess, Color, File, Move, Position, Rank, Role,
 use super::{PackedMove, Ply};
 
 /// The squares and pieces that can give check in one position.
+#[derive(Clone, Debug)]
 pub struct Checks<'a> {
     position: &'a Chess,
     king: Square,
@@ -44,7 +45,12 @@ impl<'a> Checks<'a> {
 
     /// Whether this legal move of the position gives check.
     pub fn gives_check(&self, m: PackedMove) -> bool {
-        match m.unpack(self.position) {
+        self.is_check(m.unpack(self.position))
+    }
+
+    /// The same for an unpacked move.
+    pub fn is_check(&self, m: Move) -> bool {
+        match m {
             Move::Normal {
                 role,
                 from,

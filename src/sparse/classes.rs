@@ -7,11 +7,10 @@
 //! Two kinds of networks have classes: those that predict human moves ([`HumanClass`]), and those that play
 //! ([`TacticalClasses`]).
 
-use shakmaty::{Bitboard, Chess, Color, Move, Piece, Position, Role, Square, attacks};
+use shakmaty::{Bitboard, Chess, Move, Piece, Position, Role, Square, attacks};
 
 use super::attacks::Attacks;
-use super::tactics::before_king;
-use crate::chess::see;
+use crate::chess::{checks::Checks, see};
 
 /// The classes that a network's policy tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,10 +144,7 @@ impl HumanClasses<'_> {
 #[derive(Clone, Debug)]
 pub struct TacticalClasses<'a> {
     position: &'a Chess,
-    /// From where a piece of each role gives check.
-    checks: [Bitboard; 6],
-    /// Own pieces that uncover a check when they leave their line, and the king that is checked.
-    unmasking: (Bitboard, Option<Square>),
+    checks: Option<Checks<'a>>,
     /// Own pieces that are attacked by less than themselves, or attacked and not defended.
     hanging: Bitboard,
     /// Squares that the other side attacks.
@@ -170,7 +166,6 @@ impl<'a> TacticalClasses<'a> {
     fn new(position: &'a Chess, found: &Attacks) -> TacticalClasses<'a> {
         let (board, us) = (position.board(), position.turn());
         let (own, enemies) = (board.by_color(us), board.by_color(!us));
-        let king = board.king_of(!us);
         let mut hanging = Bitboard::EMPTY;
         // What enemy pieces worth less attack.
         let mut by_less = Bitboard::EMPTY;
@@ -181,10 +176,7 @@ impl<'a> TacticalClasses<'a> {
         }
         TacticalClasses {
             position,
-            checks: king.map_or([Bitboard::EMPTY; 6], |king| {
-                checks(king, us, board.occupied())
-            }),
-            unmasking: (before_king(board, !us).1, king),
+            checks: Checks::of(position),
             hanging,
             attacked: found.theirs.all,
             loose: enemies & !found.theirs.all & !board.pawns() & !board.kings(),
@@ -193,7 +185,10 @@ impl<'a> TacticalClasses<'a> {
     }
 
     fn class(&self, m: Move, keeps: bool) -> usize {
-        let gives_check = self.gives_check(m);
+        let gives_check = self
+            .checks
+            .as_ref()
+            .is_some_and(|checks| checks.is_check(m));
         let of_piece = if gives_check && self.is_mate(m) {
             0
         } else {
@@ -250,24 +245,6 @@ impl<'a> TacticalClasses<'a> {
         threat + 3 * usize::from(self.attacked.contains(m.to())) + 6 * usize::from(abandons)
     }
 
-    fn gives_check(&self, m: Move) -> bool {
-        match m {
-            Move::Normal {
-                role,
-                from,
-                to,
-                promotion: None,
-                ..
-            } => {
-                let (unmasking, king) = self.unmasking;
-                let leaves_line = || king.is_some_and(|king| !attacks::aligned(from, to, king));
-                self.checks[role as usize - 1].contains(to)
-                    || unmasking.contains(from) && leaves_line()
-            }
-            _ => self.after(m).is_check(),
-        }
-    }
-
     fn is_mate(&self, m: Move) -> bool {
         self.after(m).legal_moves().is_empty()
     }
@@ -277,20 +254,6 @@ impl<'a> TacticalClasses<'a> {
         after.play_unchecked(m);
         after
     }
-}
-
-/// From where a piece of each role of `color` checks a king.
-fn checks(king: Square, color: Color, occupied: Bitboard) -> [Bitboard; 6] {
-    let bishop = attacks::bishop_attacks(king, occupied);
-    let rook = attacks::rook_attacks(king, occupied);
-    [
-        attacks::pawn_attacks(!color, king),
-        attacks::knight_attacks(king),
-        bishop,
-        rook,
-        bishop | rook,
-        Bitboard::EMPTY,
-    ]
 }
 
 #[cfg(test)]
@@ -461,7 +424,11 @@ mod tests {
             let classes = TacticalClasses::new(&position, &Attacks::of(&position));
             for m in position.legal_moves() {
                 let expected = classes.after(m).is_check();
-                assert_eq!(classes.gives_check(m), expected, "{fen} {m:?}");
+                assert_eq!(
+                    classes.checks.as_ref().unwrap().is_check(m),
+                    expected,
+                    "{fen} {m:?}"
+                );
                 let class = classes.class(m, see::at_least(&position, m, EXCHANGE));
                 assert!(class < MoveClasses::Tactical.count());
                 found.insert((class, expected));

@@ -172,7 +172,7 @@ fn alone_before(
 }
 
 /// What stands between a colour's king and enemy sliders: own pieces, which are pinned, and the enemy's, which unmask.
-pub(super) fn before_king(board: &Board, color: Color) -> (Bitboard, Bitboard) {
+fn before_king(board: &Board, color: Color) -> (Bitboard, Bitboard) {
     let Some(king) = board.king_of(color) else {
         return Default::default();
     };

@@ -181,8 +181,8 @@ impl PolicyLayout {
         }
     }
 
-    /// Probabilities of the moves with these rows (then those of their classes, if there are any), in their order, from a
-    /// policy vector; see [`policy_map::softmax`].
+    /// Probabilities of the moves with these rows (then those of their classes, if there are any), in their order, from
+    /// a policy vector; see [`policy_map::softmax`].
     pub fn probabilities(
         self,
         logits: &[f32],
