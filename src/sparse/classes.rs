@@ -84,6 +84,7 @@ impl<'a> Classifier<'a> {
             MoveClasses::None => None,
             MoveClasses::Human => Some(Classifier::Human(HumanClasses {
                 position,
+                checks: Checks::of(position),
                 hanging: attacks.theirs.all & !attacks.ours.all,
                 last,
             })),
@@ -106,6 +107,7 @@ impl<'a> Classifier<'a> {
 #[derive(Clone, Debug)]
 pub struct HumanClasses<'a> {
     position: &'a Chess,
+    checks: Option<Checks<'a>>,
     /// Squares that the other side attacks and nobody defends.
     hanging: Bitboard,
     /// Where the last move went.
@@ -114,11 +116,9 @@ pub struct HumanClasses<'a> {
 
 impl HumanClasses<'_> {
     fn class(&self, m: Move, keeps: bool) -> HumanClass {
-        let mut after = self.position.clone();
-        after.play_unchecked(m);
         let from = m.from().unwrap_or(m.to());
-        match (after.is_check(), keeps) {
-            (true, _) if after.legal_moves().is_empty() => HumanClass::Mate,
+        match (gives_check(self.checks.as_ref(), m), keeps) {
+            (true, _) if has_no_reply(self.position, m) => HumanClass::Mate,
             (true, true) => HumanClass::Check,
             (true, false) => HumanClass::LosingCheck,
             _ if m.is_capture() && see::at_least(self.position, m, GAINS[1]) => {
@@ -185,11 +185,8 @@ impl<'a> TacticalClasses<'a> {
     }
 
     fn class(&self, m: Move, keeps: bool) -> usize {
-        let gives_check = self
-            .checks
-            .as_ref()
-            .is_some_and(|checks| checks.is_check(m));
-        let of_piece = if gives_check && self.is_mate(m) {
+        let gives_check = gives_check(self.checks.as_ref(), m);
+        let of_piece = if gives_check && has_no_reply(self.position, m) {
             0
         } else {
             let from = m.from().unwrap_or(m.to());
@@ -244,16 +241,21 @@ impl<'a> TacticalClasses<'a> {
         }
         threat + 3 * usize::from(self.attacked.contains(m.to())) + 6 * usize::from(abandons)
     }
+}
 
-    fn is_mate(&self, m: Move) -> bool {
-        self.after(m).legal_moves().is_empty()
-    }
+fn gives_check(checks: Option<&Checks<'_>>, m: Move) -> bool {
+    checks.is_some_and(|checks| checks.is_check(m))
+}
 
-    fn after(&self, m: Move) -> Chess {
-        let mut after = self.position.clone();
-        after.play_unchecked(m);
-        after
-    }
+/// Whether a legal move leaves the other side none: mate, if it gives check.
+fn has_no_reply(position: &Chess, m: Move) -> bool {
+    after(position, m).legal_moves().is_empty()
+}
+
+fn after(position: &Chess, m: Move) -> Chess {
+    let mut after = position.clone();
+    after.play_unchecked(m);
+    after
 }
 
 #[cfg(test)]
@@ -423,9 +425,9 @@ mod tests {
             let position = position(fen);
             let classes = TacticalClasses::new(&position, &Attacks::of(&position));
             for m in position.legal_moves() {
-                let expected = classes.after(m).is_check();
+                let expected = after(&position, m).is_check();
                 assert_eq!(
-                    classes.checks.as_ref().unwrap().is_check(m),
+                    gives_check(classes.checks.as_ref(), m),
                     expected,
                     "{fen} {m:?}"
                 );

@@ -66,7 +66,7 @@ fn changed(old: Shape, changes: Changes) -> Result<Shape> {
     ensure!(
         shape.inputs == old.inputs || only_adds,
         "the network has more inputs than those of the position, which cannot be left out: choose --inputs \
-         classes, history or opponent, as the network has them"
+         history, opponent or classes, as the network has them"
     );
     check_shape(shape)?;
     ensure!(
@@ -375,7 +375,7 @@ mod tests {
             ..Changes::default()
         };
         let error = start_from(&export(&start, &[]), fewer, 9).unwrap_err();
-        assert!(error.to_string().contains("history or opponent"), "{error}");
+        assert!(error.to_string().contains("--inputs history"), "{error}");
         // The new columns give products, so the weights of these products have gradients.
         let sections = start.shape.sections();
         let new = &start.state.weights[sections.policy_in.range.clone()][64 * TINY.inputs.len()..];

@@ -48,7 +48,7 @@ def importance(network: Network, batch: Batch) -> torch.Tensor:
     return (mean(parts**2) - mean(parts) ** 2).mean(0)
 
 
-def narrowed(sections: dict[str, np.ndarray], rows: int, kept: np.ndarray) -> list[np.ndarray]:
+def narrowed(sections: dict[str, np.ndarray], kept: np.ndarray) -> list[np.ndarray]:
     """The policy's sections with these products only."""
 
     def columns(table: np.ndarray) -> np.ndarray:
@@ -61,7 +61,7 @@ def narrowed(sections: dict[str, np.ndarray], rows: int, kept: np.ndarray) -> li
     return [
         columns(sections["policy_in"].reshape(-1, INPUTS, BLOCK)).ravel(),
         columns(sections["policy_bias"].reshape(-1, 1, BLOCK)).ravel(),
-        sections["rows"].reshape(rows, -1)[:, kept].ravel(),
+        sections["rows"].reshape(len(sections["rows_bias"]), -1)[:, kept].ravel(),
         sections["rows_bias"],
     ]
 
@@ -90,7 +90,7 @@ def narrow(policy: Checkpoint, value: Checkpoint, width: int, batch: Batch) -> C
         scores = importance(Network(policy.shape, torch.from_numpy(policy.vectors[0])), batch)
     kept = np.sort(torch.argsort(scores, descending=True, stable=True)[: width // 2].numpy())
     rest = [part for name, part in split(value).items() if name not in POLICY]
-    weights = np.concatenate([*narrowed(split(policy), policy.shape.rows, kept), *rest])
+    weights = np.concatenate([*narrowed(split(policy), kept), *rest])
     shape = replace(value.shape, policy=width, inputs=policy.shape.inputs)
     progress = {"step": 0, "positions": 0, "seconds": 0.0, "decay_step": 0, "decay_seconds": 0.0}
     return Checkpoint(shape, progress, [weights, np.zeros_like(weights), np.zeros_like(weights), weights.copy()])
