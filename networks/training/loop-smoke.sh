@@ -17,7 +17,7 @@ for candidate in "$target/release/scorn" "$target/debug/scorn"; do
     if [ -z "$scorn" ] && [ -x "$candidate" ]; then scorn=$candidate; fi
 done
 python=${PYTHON:-python3}
-if ! "$python" -c 'import numpy, scipy, matplotlib, tensorboardX, chess, pytest' 2>/dev/null; then
+if ! "$python" -c 'import numpy, scipy, tensorboardX, chess, pytest' 2>/dev/null; then
     venv=$target/training-venv
     [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
     "$venv/bin/pip" install --quiet "$here[loop]" 'pytest==9.2.0'

@@ -23,7 +23,7 @@ if [ -z "$scorn" ]; then
 fi
 
 python=${PYTHON:-python3}
-if ! "$python" -c 'import torch, onnx, onnxruntime, chess, pytest, scipy, matplotlib, tensorboardX' 2>/dev/null; then
+if ! "$python" -c 'import torch, onnx, onnxruntime, chess, pytest, scipy, tensorboardX' 2>/dev/null; then
     venv=$target/training-venv
     [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
     "$venv/bin/pip" install --quiet "$here[test]"

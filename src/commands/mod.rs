@@ -13,6 +13,7 @@ pub mod describe;
 pub mod r#match;
 mod numbers;
 pub mod options;
+pub mod page;
 mod progress;
 pub mod runtime;
 pub mod selfplay;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use maud::html;
 use plotters::{
     coord::{
@@ -12,6 +12,7 @@ use plotters::{
     },
     prelude::*,
 };
+use serde::Deserialize;
 
 /// Width and height of a plot in pixels.
 const SIZE: (u32, u32) = (860, 440);
@@ -29,7 +30,8 @@ const COLORS: [RGBColor; 8] = [
 ];
 
 /// The style of a series.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum MarkStyle {
     /// A line.
     Line,
@@ -45,7 +47,8 @@ pub enum MarkStyle {
 pub type Point = (f64, f64, Option<(f64, f64)>);
 
 /// A series of values.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Series {
     /// Name in the legend; empty leaves it out.
     pub name: String,
@@ -75,15 +78,18 @@ impl Series {
 }
 
 /// A plot.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Plot {
     /// Name of the x axis.
     pub x_name: String,
     /// Name of the y axis.
     pub y_name: String,
     /// Whether the x axis is logarithmic; all x are above 0 then.
+    #[serde(default)]
     pub is_log: bool,
     /// Labels of x = 0, 1, 2... in place of numbers.
+    #[serde(default)]
     pub x_labels: Vec<String>,
     /// The series.
     pub series: Vec<Series>,
@@ -93,8 +99,13 @@ impl Plot {
     /// The plot as SVG. Non-finite values are left out.
     ///
     /// # Errors
-    /// When the plotting library fails.
+    /// When a value has no place on a logarithmic axis, or the plotting library fails.
     pub fn svg(&self) -> Result<String> {
+        ensure!(
+            !self.is_log || self.finite().all(|(x, _)| x > 0.0),
+            "the x axis of \"{}\" is logarithmic and has values that are not positive",
+            self.x_name
+        );
         let mut text = String::new();
         let tooltips;
         {

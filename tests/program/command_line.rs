@@ -38,7 +38,7 @@ fn help_and_version() {
 }
 
 /// An invalid command line, the exit code, and a part of the message.
-const MISTAKES: [(&str, i32, &str); 23] = [
+const MISTAKES: [(&str, i32, &str); 24] = [
     ("--nosuch", 2, "--nosuch"),
     ("frobnicate", 2, "frobnicate"),
     ("--cpuct fast", 2, "not a number"),
@@ -86,6 +86,7 @@ const MISTAKES: [(&str, i32, &str); 23] = [
         "there is no folder /no/such/folder",
     ),
     ("describe x.onnx", 1, "x.onnx"),
+    ("page x.json --out x.html", 1, "x.json"),
 ];
 
 #[test]

@@ -1,4 +1,4 @@
-//! `scorn stats` as a user runs it.
+//! `scorn stats` and `scorn page` as a user runs them.
 
 use std::{
     fs,
@@ -354,4 +354,40 @@ fn misjudged_positions_are_found_by_long_searches() {
         let output = stats(&[&[file], missing].concat());
         assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     }
+}
+
+#[test]
+fn a_page_is_made_from_a_description() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (description, out) = (at("page.json"), at("page.html"));
+    let page = |flags: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+        command.args(["page", &description, "--out", &out]);
+        command.args(flags).output().unwrap()
+    };
+    let text_of_page =
+        r#"{"title": "Speed", "parts": [{"table": {"columns": ["a"], "rows": [["7"]]}}]}"#;
+    fs::write(&description, text_of_page).unwrap();
+    let made = page(&[]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    assert!(fs::read_to_string(&out).unwrap().contains("<td>7</td>"));
+    let again = page(&[]);
+    assert!(
+        text(&again.stderr).contains("--force"),
+        "{}",
+        text(&again.stderr)
+    );
+    assert!(page(&["--force"]).status.success());
+    fs::write(&description, "{\"title\": 7}").unwrap();
+    let refused = page(&["--force"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let error = text(&refused.stderr);
+    assert!(
+        error.contains("page.json") && error.contains("line 1 column"),
+        "{error}"
+    );
+    assert_eq!(error.lines().count(), 1, "{error}");
+    // The page from before is still there.
+    assert!(fs::read_to_string(&out).unwrap().contains("<td>7</td>"));
 }

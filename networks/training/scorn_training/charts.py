@@ -1,24 +1,21 @@
-"""The curves of a loop, for TensorBoard and as a page with plots. Both are regenerated from the manifest, so nothing is
-lost or duplicated by a restart."""
+"""The curves of a loop, for TensorBoard and as a page with plots, which `scorn page` draws. Both are regenerated from the
+manifest, so nothing is lost or duplicated by a restart."""
 
 from __future__ import annotations
 
 import argparse
-import html
-import io
 import json
+import math
 import shutil
 from pathlib import Path
 
-from .execution import LoopError
+from .execution import LoopError, Program
 from .files import write_whole
 from .manifest import read_manifest
 from .rating import Rating, Result, rate
 
-PAGE = """<!doctype html><meta charset="utf-8"><title>{title}</title>
-<style>body{{font:15px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em}}table{{border-collapse:collapse}}
-td,th{{padding:.15em .6em;text-align:right;border-bottom:1px solid #ddd}}svg{{max-width:100%;height:auto}}</style>
-<h1>{title}</h1><p>{summary}</p>{figure}<table><tr>{head}</tr>{rows}</table>"""
+# The (w+l)/d that the controller of ScLimit keeps to.
+RATIO_RANGE = (0.5, 2.0)
 
 
 def results(generations: list[dict]) -> list[Result]:
@@ -102,50 +99,50 @@ def write_tensorboard(folder: Path, generations: list[dict]) -> None:
                 writer.add_scalar(name.replace(" ", "_"), value, at)
 
 
-def _figure(generations: list[dict]) -> str:
-    """The plots as SVG."""
-    import matplotlib
+def _series(name: str, style: str, color: int, points: list[tuple], bars: list[float] | None = None) -> dict:
+    """A series of a plot; with bars, half their lengths."""
+    ends = [None] * len(points) if bars is None else [[y - bar, y + bar] for (_, y), bar in zip(points, bars)]
+    values = [[x, y, end] for (x, y), end in zip(points, ends)]
+    return {"name": name, "style": style, "color": color, "values": values}
 
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "scorn"
-    from matplotlib import pyplot
 
+def _figures(generations: list[dict]) -> list[dict]:
+    """The plots, as parts of a page."""
     curves, rated = series(generations), ratings(generations)
-    figure, axes = pyplot.subplots(2, 3, figsize=(13, 7), constrained_layout=True)
-    elo, loss, ratio, limit, nodes, games = axes.ravel()
-    points = sorted((int(name[4:]), r) for name, r in rated.items() if name.startswith("gen-"))
-    elo.errorbar(
-        [at for at, _ in points], [r.elo for _, r in points], [r.error for _, r in points], fmt="o-", capsize=2
-    )
+    last = max(generation["generation"] for generation in generations)
+
+    def figure(name: str, caption: str, of: list[dict]) -> dict:
+        return {"figure": {"caption": caption, "plot": {"x_name": "generation", "y_name": name, "series": of}}}
+
+    def across(name: str, y: float) -> dict:
+        return _series(name, "thin", 6, [(0, y), (last, y)])
+
+    networks = sorted((int(name[4:]), rating) for name, rating in rated.items() if name.startswith("gen-"))
+    elo = [(at, rating.elo) for at, rating in networks]
     anchors = fixed(generations)
-    for name, value in sorted(anchors.items()):
-        elo.axhline(value, color="gray", linewidth=0.7, linestyle=":")
-        elo.annotate(name, (0, value), fontsize=7, color="gray")
-    elo.set_title("Elo by network" + ("" if anchors else " (gen-0 is 0)"))
-    for name, points in curves.items():
-        if name.startswith("loss/"):
-            loss.plot(*zip(*points), label=name[5:])
-    loss.set_title("loss on new games (fresh: before they are learned from)")
-    if loss.lines:
-        loss.legend(fontsize=7)
-    for axis, name, title in (
-        (ratio, "games/decisive per draw", "(w+l)/d of self-play"),
-        (limit, "search/ScLimit", "ScLimit"),
-        (nodes, "search/nodes", "nodes a move"),
-        (games, "games/total", "games so far"),
+    of_elo = [
+        _series("", "line", 0, elo),
+        _series("network", "points", 0, elo, [rating.error for _, rating in networks]),
+        *(across(name, value) for name, value in sorted(anchors.items())),
+    ]
+    losses = [(name[5:], points) for name, points in sorted(curves.items()) if name.startswith("loss/")]
+    of_loss = [_series(name, "line", color, points) for color, (name, points) in enumerate(losses)]
+    logs = [(at, math.log10(ratio)) for at, ratio in curves.get("games/decisive per draw", [])]
+    of_ratio = [_series("self-play", "line", 0, logs), *(across("", math.log10(end)) for end in RATIO_RANGE)]
+    bars = "Bars are intervals of 95 %."
+    parts = [
+        figure("Elo", bars if anchors else f"The first network is 0. {bars}", of_elo),
+        figure("loss", "On new games; fresh: before they are learned from.", of_loss),
+        figure("log10 of (w+l)/d", "0: as many decisive games as draws. Thin: half and twice as many.", of_ratio),
+    ]
+    for name, curve, caption in (
+        ("ScLimit", "search/ScLimit", "Of the generation's games."),
+        ("nodes a move", "search/nodes", "In self-play."),
+        ("games", "games/total", "All games so far."),
     ):
-        axis.set_title(title)
-        if name in curves:
-            axis.plot(*zip(*curves[name]), "o-", markersize=3)
-    ratio.set_yscale("log")
-    ratio.axhspan(0.5, 2, color="gray", alpha=0.15)
-    for axis in axes.ravel():
-        axis.set_xlabel("generation")
-    out = io.StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None})
-    pyplot.close(figure)
-    text = out.getvalue()
-    return text[text.index("<svg") :]
+        if curve in curves:
+            parts.append(figure(name, caption, [_series("self-play", "line", 0, curves[curve])]))
+    return parts
 
 
 def rows(generations: list[dict]) -> tuple[list[str], list[list[str]]]:
@@ -168,25 +165,29 @@ def rows(generations: list[dict]) -> tuple[list[str], list[list[str]]]:
     return heads, table
 
 
-def write_page(path: Path, title: str, summary: str, generations: list[dict]) -> None:
-    """One HTML file, with everything in it."""
+def page(title: str, summary: str, generations: list[dict]) -> dict:
+    """The description of the page, for `scorn page`."""
     heads, table = rows(generations)
-    cells = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in table]
-    text = PAGE.format(
-        title=html.escape(title),
-        summary=html.escape(summary),
-        figure=_figure(generations) if generations else "",
-        head="".join(f"<th>{html.escape(head)}</th>" for head in heads),
-        rows="".join(f"<tr>{row}</tr>" for row in cells),
-    )
-    write_whole(path, lambda partial: partial.write_text(text))
+    figures = _figures(generations) if generations else []
+    return {"title": title, "parts": [{"paragraph": summary}, *figures, {"table": {"columns": heads, "rows": table}}]}
+
+
+def write_page(program: Program, path: Path, title: str, summary: str, generations: list[dict]) -> None:
+    """The page, and beside it its description as JSON.
+
+    Raises:
+        LoopError: the program cannot make it.
+    """
+    description = path.with_suffix(".json")
+    text = json.dumps(page(title, summary, generations), allow_nan=False)
+    write_whole(description, lambda partial: partial.write_text(text))
+    program.run(["page", str(description), "--out", str(path), "--force"])
 
 
 def main() -> None:
-    """`python -m scorn_training.charts FOLDER [--svg FILE]`: the table of a loop in Markdown, and its plots."""
+    """`python -m scorn_training.charts FOLDER`: the table of a loop in Markdown, and what it cost."""
     parser = argparse.ArgumentParser(prog="scorn_training.charts", description=main.__doc__)
     parser.add_argument("folder", type=Path, help="the loop's folder; the loop may be running")
-    parser.add_argument("--svg", type=Path, help="a file for the plots")
     args = parser.parse_args()
     try:
         manifest = read_manifest(args.folder)
@@ -202,14 +203,6 @@ def main() -> None:
     for cost in costs(args.folder / "times.jsonl"):
         total[cost["phase"]] = total.get(cost["phase"], 0) + cost["core_seconds"]
     print("\ncore minutes: " + ", ".join(f"{name} {seconds / 60:.1f}" for name, seconds in total.items()))
-    if args.svg and not generations:
-        parser.exit(1, "scorn charts: no generation is complete yet: there is nothing to plot\n")
-    if args.svg:
-        figure = _figure(generations)
-        try:
-            write_whole(args.svg, lambda partial: partial.write_text(figure))
-        except OSError as error:
-            parser.exit(1, f"scorn charts: {args.svg} cannot be written: {error.strerror}\n")
 
 
 if __name__ == "__main__":

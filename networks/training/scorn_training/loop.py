@@ -12,7 +12,7 @@ and settings give the same networks, byte by byte (except for matches against St
     manifest.json      settings and results of every generation
     openings.epd       balanced openings for matches
     gen-0007/          games-*/ self-play, train/ checkpoint and log, network.onnx, *.pgn matches
-    tensorboard/, report.html, times.jsonl
+    tensorboard/, report.html and its description report.json, times.jsonl
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Loop:
         seconds = sum(cost["core_seconds"] for cost in charts.costs(self.folder.times))
         played = sum(generation["games"]["games"] for generation in learned)
         summary = f"{len(learned)} generations, {played} games, {seconds / 60:.1f} core minutes on this machine"
-        charts.write_page(path / "report.html", f"Loop {path.resolve().name}", summary, learned)
+        charts.write_page(self.program, path / "report.html", f"Loop {path.resolve().name}", summary, learned)
 
     def tell(self) -> None:
         """Prints a line about the last generation."""

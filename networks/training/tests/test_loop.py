@@ -1159,18 +1159,26 @@ def test_curves_and_page(tmp_path):
     heads, table = charts.rows(generations)
     losses = dict(zip(heads, table[0]))
     assert [losses[name] for name in ("KL fresh", "KL", "value fresh", "value")] == ["1.1", "1.0", "0.9", "0.8"]
-    charts.write_page(tmp_path / "report.html", "x < y", "three", generations)
-    page = (tmp_path / "report.html").read_text()
-    assert "<svg" in page and "x &lt; y" in page and page.count("<tr>") == 4
-    # matplotlib draws letters, and names each text in a comment.
-    titles = [
-        "Elo by network",
-        "loss on new games (fresh: before they are learned from)",
-        "(w+l)/d of self-play",
-        "ScLimit",
-    ]
-    for title in [*titles, "nodes a move", "games so far"]:
-        assert page.count(f"<!-- {title} -->") == 1, title
+    program = FakeProgram()
+    charts.write_page(program, tmp_path / "report.html", "x < y", "three", generations)
+    description = tmp_path / "report.json"
+    assert program.calls == [["page", str(description), "--out", str(tmp_path / "report.html"), "--force"]]
+    page = json.loads(description.read_text())
+    assert page["title"] == "x < y" and page["parts"][0] == {"paragraph": "three"}
+    plots = {
+        part["figure"]["plot"]["y_name"]: part["figure"]["plot"]["series"] for part in page["parts"] if "figure" in part
+    }
+    assert list(plots) == ["Elo", "loss", "log10 of (w+l)/d", "ScLimit", "nodes a move", "games"]
+    assert [point[0] for point in plots["Elo"][1]["values"]] == [0, 1, 2, 3]
+    assert all(low < elo < high for _, elo, (low, high) in plots["Elo"][1]["values"][1:])
+    assert {line["name"] for line in plots["loss"]} == {"kl learned", "kl fresh", "value learned", "value fresh"}
+    assert plots["log10 of (w+l)/d"][0]["values"] == [[at, 0.0, None] for at in (1, 2, 3)]
+    assert plots["games"][0]["values"][-1] == [3, 30.0, None]
+    table = page["parts"][-1]["table"]
+    assert len(table["rows"]) == 3 and {len(row) for row in table["rows"]} == {len(table["columns"])}
+    # A loop without a generation has a page, too.
+    charts.write_page(program, tmp_path / "report.html", "x", "none", [])
+    assert [*json.loads(description.read_text())["parts"][1]] == ["table"]
     charts.write_tensorboard(tmp_path / "tb", generations)
     charts.write_tensorboard(tmp_path / "tb", generations)
     (events,) = (tmp_path / "tb").iterdir()
@@ -1181,21 +1189,6 @@ def test_curves_and_page(tmp_path):
     assert scalars["games/total"] == [(1, 10), (2, 20), (3, 30)]
     assert [at for at, _ in scalars["elo/network"]] == [0, 1, 2, 3]
     assert {"loss/kl_learned", "loss/kl_fresh", "loss/value_learned", "loss/value_fresh"} < set(scalars)
-
-
-def test_plots_that_cannot_be_written_are_told_of(tmp_path, monkeypatch, capsys):
-    def said(generations: list[dict], svg: Path) -> str:
-        (tmp_path / "manifest.json").write_text(
-            edited(lambda made: made["generations"].__setitem__(slice(1, None), generations))
-        )
-        monkeypatch.setattr("sys.argv", ["charts", str(tmp_path), "--svg", str(svg)])
-        with pytest.raises(SystemExit):
-            charts.main()
-        return capsys.readouterr().err
-
-    assert "nothing to plot" in said([], tmp_path / "x.svg")
-    where = tmp_path / "nosuch" / "x.svg"
-    assert f"{where} cannot be written: No such file" in said([generation(1, (6, 2, 2), "gen-0")], where)
 
 
 def test_a_line_of_costs_that_was_cut_short_is_left_out(tmp_path):
