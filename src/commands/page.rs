@@ -16,11 +16,13 @@ const FORMAT: &str = r#"The description, in JSON; "parts" come in any order and 
   {"title": "Speed", "parts": [
     {"paragraph": "Two machines."},
     {"heading": "Nodes per second"},
-    {"figure": {"caption": "One thread.", "plot": {"x_name": "threads", "y_name": "nodes/s", "is_log": false,
-      "series": [{"name": "first", "style": "points", "color": 0, "values": [[1, 120, [110, 130]], [2, 230, null]]}]}}},
+    {"figure": {"caption": "One thread.", "plot": {
+      "x_name": "threads", "y_name": "nodes/s", "is_log": false,
+      "series": [{"name": "first", "style": "points", "color": 0,
+        "values": [[1, 120, [110, 130]], [2, 230, null]]}]}}},
     {"table": {"columns": ["machine", "nodes/s"], "rows": [["first", "120"]]}}]}
-A value is x, y, and the ends of its error bar or null. Styles are line, thin, points and bars; colours are 0 to 7.
-"is_log" makes the x axis logarithmic."#;
+A value is x, y, and the ends of its error bar or null. Styles are line, thin, points and bars;
+colours are 0 to 7. "is_log" makes the x axis logarithmic."#;
 
 /// Make an HTML page of tables and plots from a description in JSON, in the style of Scorn's other pages.
 #[derive(Clone, Debug, clap::Args)]
@@ -97,6 +99,13 @@ fn html(description: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_example_of_the_help_is_a_description() {
+        let (start, end) = (FORMAT.find('{').unwrap(), FORMAT.rfind('}').unwrap());
+        let page = html(&FORMAT[start..=end]).unwrap();
+        assert!(page.contains("threads 1: first 120 (110 to 130)"));
+    }
 
     #[test]
     fn a_page_has_what_its_description_says() {
