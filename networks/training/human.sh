@@ -8,10 +8,10 @@
 #   NETWORKS  the folder networks/: sparse/ has the policy that is the start
 #   MAIAS     a folder with maia-1100.pb.gz and the others
 #   BOOKS     normal-train.epd, odds-train.epd, normal-test.epd and odds-test.epd of scorn_training.human_books
-#   ROUNDS    of games, 45 000 positions each for each rating; default 45
+#   ROUNDS    of games, 45 000 positions each for each rating; default 56
 # Existing results are not made again.
 set -euo pipefail
-scorn=$1 networks=$2 maias=$3 books=$4 folder=$5 rounds=${6:-45}
+scorn=$1 networks=$2 maias=$3 books=$4 folder=$5 rounds=${6:-56}
 mkdir -p "$folder"
 
 # The policy of a Maia network is that of one node, without a temperature; moves are drawn from it.
@@ -69,21 +69,15 @@ tests() {
             "$1" "$folder/test-odds-$rating/positions-00001.vis" "$rating"
     done
 }
-train() {
-    # shellcheck disable=SC2046  # flags with their values
-    "$scorn" train run --result-share 0 --batch 1024 --chunk 256 --threads 2 --rate 0.001 --warmup 100 \
-        --test-every 1000 --save-every 500 $(tests "--test ") $(data) "$@"
-}
-
-# The start is the default network's policy. Its outputs do not change with the new inputs, whose weights are 0.
-mkdir -p "$folder/steady"
-[ -s "$folder/steady/checkpoint" ] || "$scorn" train start "$folder/steady/checkpoint" --inputs history \
+# The start is the default network's policy. Its outputs do not change with the new inputs, whose weights are 0. The rate
+# falls to zero.
+[ -s "$folder/start" ] || "$scorn" train start "$folder/start" --inputs history \
     --network "$networks/sparse/scorn-sparse.onnx" --reinit value --value-width 64 --hidden 16
-# With a steady rate, then with one that falls to zero.
-train --folder "$folder/steady" --steps 14500
-train --folder "$folder/falling" --decay "$folder/steady/checkpoint" --steps 27000
+# shellcheck disable=SC2046  # flags with their values
+"$scorn" train run --folder "$folder/run" --decay "$folder/start" --steps 37000 --result-share 0 --batch 2048 \
+    --chunk 256 --threads 2 --rate 1.2e-3 --warmup 100 --test-every 1500 --save-every 1000 $(tests "--test ") $(data)
 # shellcheck disable=SC2046  # files
-"$scorn" train measure "$folder/falling/checkpoint" $(tests "") --result-share 0
-"$scorn" train export "$folder/falling/checkpoint" "$folder/scorn-human.onnx" --force --license GPL-3.0-or-later \
-    --name "scorn-human 3" \
+"$scorn" train measure "$folder/run/checkpoint" $(tests "") --result-share 0
+"$scorn" train export "$folder/run/checkpoint" "$folder/scorn-human.onnx" --force --license GPL-3.0-or-later \
+    --name "scorn-human 4" \
     --data "the policies of maia-1100, 1500 and 1900 (Maia project, GPL-3.0) in games that they play from openings and odds"

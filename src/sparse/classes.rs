@@ -4,8 +4,7 @@
 //! check is worth a look, or that an attacked piece had better go. What all such moves have in common is in the row of
 //! their class, which sees the same products of the first layer. A move belongs to one class.
 //!
-//! Two kinds of networks have classes: those that predict human moves ([`HumanClass`]), and those that play
-//! ([`TacticalClasses`]).
+//! Networks that predict human moves have further classes for moves that take back ([`MoveClasses::Human`]).
 
 use shakmaty::{Bitboard, Chess, Move, Piece, Position, Role, Square, attacks};
 
@@ -17,10 +16,11 @@ use crate::chess::{checks::Checks, see};
 pub enum MoveClasses {
     /// None: a move has its own row only.
     None,
-    /// Those of networks that predict human moves.
-    Human,
-    /// Those of networks that play.
+    /// Those of networks that play: what a move does tactically, see [`Classifier`].
     Tactical,
+    /// Those of networks that predict human moves: the same, with classes of their own for captures of the piece that
+    /// has just moved.
+    Human,
 }
 
 impl MoveClasses {
@@ -28,34 +28,27 @@ impl MoveClasses {
     pub const fn count(self) -> usize {
         match self {
             MoveClasses::None => 0,
-            MoveClasses::Human => HumanClass::Escape as usize + 1,
-            MoveClasses::Tactical => TacticalClasses::COUNT,
+            MoveClasses::Tactical => Classifier::TACTICAL,
+            MoveClasses::Human => Classifier::TACTICAL + 6 * Classifier::OTHERS,
         }
     }
 
     /// The most that a network has.
-    pub const MOST: usize = MoveClasses::Tactical.count();
-}
+    pub const MOST: usize = MoveClasses::Human.count();
 
-/// What a move does, for networks that predict human moves; the first that applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HumanClass {
-    /// Nothing of the following.
-    Other,
-    /// It is mate.
-    Mate,
-    /// It gives check and keeps its material.
-    Check,
-    /// It gives check and loses material.
-    LosingCheck,
-    /// It captures a piece that wins at least a minor piece in the exchange.
-    WinsPiece,
-    /// It captures the piece that has just moved.
-    Recapture,
-    /// It captures something else.
-    Capture,
-    /// It moves a piece that is attacked and not defended to where it is not lost.
-    Escape,
+    /// The class among [`MoveClasses::Tactical`] of moves that have this class among [`MoveClasses::Human`].
+    pub fn without_recaptures(class: usize) -> usize {
+        match class.checked_sub(Classifier::TACTICAL) {
+            Some(recapture) => {
+                let (piece, of_piece) = (
+                    recapture / Classifier::OTHERS,
+                    recapture % Classifier::OTHERS,
+                );
+                piece * Classifier::OF_A_PIECE + of_piece
+            }
+            None => class,
+        }
+    }
 }
 
 /// A capture that wins this many centipawns in the exchange wins a pawn, a piece, a rook.
@@ -64,75 +57,6 @@ const GAINS: [i32; 3] = [60, 250, 450];
 const LARGE_LOSS: i32 = -500;
 
 /// Finds the class of each move of a position.
-#[derive(Clone, Debug)]
-pub enum Classifier<'a> {
-    /// See [`HumanClass`].
-    Human(HumanClasses<'a>),
-    /// See [`TacticalClasses`].
-    Tactical(TacticalClasses<'a>),
-}
-
-impl<'a> Classifier<'a> {
-    /// For a position with these attacks, in which the last move went to `last`.
-    pub fn new(
-        classes: MoveClasses,
-        position: &'a Chess,
-        attacks: &Attacks,
-        last: Option<Square>,
-    ) -> Option<Classifier<'a>> {
-        match classes {
-            MoveClasses::None => None,
-            MoveClasses::Human => Some(Classifier::Human(HumanClasses {
-                position,
-                checks: Checks::of(position),
-                hanging: attacks.theirs.all & !attacks.ours.all,
-                last,
-            })),
-            MoveClasses::Tactical => Some(Classifier::Tactical(TacticalClasses::new(
-                position, attacks,
-            ))),
-        }
-    }
-
-    /// The class of a legal move, below [`MoveClasses::count`]; `keeps` says whether it keeps its material.
-    pub fn class(&self, m: Move, keeps: bool) -> usize {
-        match self {
-            Classifier::Human(classes) => classes.class(m, keeps) as usize,
-            Classifier::Tactical(classes) => classes.class(m, keeps),
-        }
-    }
-}
-
-/// A position whose moves are put into [`HumanClass`]es.
-#[derive(Clone, Debug)]
-pub struct HumanClasses<'a> {
-    position: &'a Chess,
-    checks: Option<Checks<'a>>,
-    /// Squares that the other side attacks and nobody defends.
-    hanging: Bitboard,
-    /// Where the last move went.
-    last: Option<Square>,
-}
-
-impl HumanClasses<'_> {
-    fn class(&self, m: Move, keeps: bool) -> HumanClass {
-        let from = m.from().unwrap_or(m.to());
-        match (gives_check(self.checks.as_ref(), m), keeps) {
-            (true, _) if has_no_reply(self.position, m) => HumanClass::Mate,
-            (true, true) => HumanClass::Check,
-            (true, false) => HumanClass::LosingCheck,
-            _ if m.is_capture() && see::at_least(self.position, m, GAINS[1]) => {
-                HumanClass::WinsPiece
-            }
-            _ if m.is_capture() && self.last == Some(m.to()) => HumanClass::Recapture,
-            _ if m.is_capture() => HumanClass::Capture,
-            (_, true) if self.hanging.contains(from) => HumanClass::Escape,
-            _ => HumanClass::Other,
-        }
-    }
-}
-
-/// A position whose moves are put into tactical classes.
 ///
 /// For each piece there is a class for mate, and one for each combination of these answers:
 ///
@@ -141,8 +65,11 @@ impl HumanClasses<'_> {
 /// | loses material | 2 | 2 | is it a capture? does it lose at most a rook? |
 /// | capture | 2 | 2 | wins nothing, a pawn, a piece, a rook or more |
 /// | other | 2 | 2 | attacks anew: nothing, a loose piece, a larger piece; does the other side attack its target? is an attacked piece left without its only defender? |
+///
+/// Captures of the piece that has just moved have further classes, mates, losing moves and captures as above, if the
+/// network tells them apart.
 #[derive(Clone, Debug)]
-pub struct TacticalClasses<'a> {
+pub struct Classifier<'a> {
     position: &'a Chess,
     checks: Option<Checks<'a>>,
     /// Own pieces that are attacked by less than themselves, or attacked and not defended.
@@ -153,17 +80,30 @@ pub struct TacticalClasses<'a> {
     loose: Bitboard,
     /// Own pieces that are attacked and defended once.
     held: Bitboard,
+    /// Where captures are recaptures.
+    last: Option<Square>,
 }
 
-impl<'a> TacticalClasses<'a> {
+impl<'a> Classifier<'a> {
     const LOSING: usize = 1;
     const CAPTURES: usize = Self::LOSING + 4 * 2 * 2;
     const OTHERS: usize = Self::CAPTURES + 4 * (GAINS.len() + 1);
     const OF_A_PIECE: usize = Self::OTHERS + 4 * 3 * 2 * 2;
-    /// All classes.
-    const COUNT: usize = 6 * Self::OF_A_PIECE;
+    /// All classes but those of recaptures.
+    const TACTICAL: usize = 6 * Self::OF_A_PIECE;
 
-    fn new(position: &'a Chess, found: &Attacks) -> TacticalClasses<'a> {
+    /// For a position with these attacks, in which the last move went to `last`; `None` if there are no classes.
+    pub fn new(
+        classes: MoveClasses,
+        position: &'a Chess,
+        found: &Attacks,
+        last: Option<Square>,
+    ) -> Option<Classifier<'a>> {
+        let last = match classes {
+            MoveClasses::None => return None,
+            MoveClasses::Tactical => None,
+            MoveClasses::Human => last,
+        };
         let (board, us) = (position.board(), position.turn());
         let (own, enemies) = (board.by_color(us), board.by_color(!us));
         let mut hanging = Bitboard::EMPTY;
@@ -174,17 +114,19 @@ impl<'a> TacticalClasses<'a> {
             hanging |= own & board.by_role(role) & hangs;
             by_less |= found.theirs.by(role);
         }
-        TacticalClasses {
+        Some(Classifier {
             position,
             checks: Checks::of(position),
             hanging,
             attacked: found.theirs.all,
             loose: enemies & !found.theirs.all & !board.pawns() & !board.kings(),
             held: own & found.theirs.all & !found.ours.twice & !board.kings(),
-        }
+            last,
+        })
     }
 
-    fn class(&self, m: Move, keeps: bool) -> usize {
+    /// The class of a legal move, below [`MoveClasses::count`]; `keeps` says whether it keeps its material.
+    pub fn class(&self, m: Move, keeps: bool) -> usize {
         let gives_check = gives_check(self.checks.as_ref(), m);
         let of_piece = if gives_check && has_no_reply(self.position, m) {
             0
@@ -198,7 +140,11 @@ impl<'a> TacticalClasses<'a> {
                 (true, _) => Self::OTHERS + 4 * self.quiet(m, from),
             }
         };
-        (m.role() as usize - 1) * Self::OF_A_PIECE + of_piece
+        let piece = m.role() as usize - 1;
+        match m.is_capture() && self.last == Some(m.to()) {
+            true => Self::TACTICAL + piece * Self::OTHERS + of_piece,
+            false => piece * Self::OF_A_PIECE + of_piece,
+        }
     }
 
     /// How a move that loses material does so, below 4.
@@ -272,81 +218,48 @@ mod tests {
         fen.into_position(CastlingMode::Chess960).unwrap()
     }
 
-    #[test]
-    fn moves_have_classes_for_human_play() {
-        use HumanClass::*;
-        let classes = |fen: &str, last: Option<Square>| {
-            let position = position(fen);
-            let attacks = Attacks::of(&position);
-            let classifier = Classifier::new(MoveClasses::Human, &position, &attacks, last);
-            let classifier = classifier.unwrap();
-            let class = |m: Move| {
-                let keeps = see::at_least(&position, m, EXCHANGE);
-                (
-                    m.to_uci(CastlingMode::Standard).to_string(),
-                    classifier.class(m, keeps),
-                )
-            };
-            let moves = position.legal_moves();
-            moves.into_iter().map(class).collect::<Vec<_>>()
-        };
-        let check = |fen: &str, last: Option<Square>, expected: &[(&str, HumanClass)]| {
-            let found = classes(fen, last);
-            for (m, class) in expected {
-                let entry = (m.to_string(), *class as usize);
-                assert!(found.contains(&entry), "{fen} {entry:?}: {found:?}");
-            }
-        };
-        check(
-            "6k1/5ppp/8/8/8/8/8/R2QK3 w - - 0 1",
-            None,
-            &[("a1a8", Mate), ("d1d5", Other)],
-        );
-        check(
-            "r5k1/5pp1/7p/3p4/8/2N5/8/R3K1Q1 w - - 0 1",
-            Some(Square::D5),
-            &[
-                ("g1g7", LosingCheck),
-                ("c3d5", Recapture),
-                ("a1a8", Check),
-                ("c3b5", Other),
-            ],
-        );
-        check(
-            "r5k1/5pp1/7p/3p4/8/2N5/8/R3K1Q1 w - - 0 1",
-            None,
-            &[("c3d5", Capture)],
-        );
-        // A rook that hangs, and one that can be taken.
-        check(
-            "4k2r/8/8/8/8/2b5/8/R5KR w - - 0 1",
-            None,
-            &[("a1b1", Escape), ("h1h8", Check)],
-        );
-        check(
-            "4k3/8/8/8/2b5/8/8/2R3K1 w - - 0 1",
-            None,
-            &[("c1c4", WinsPiece)],
-        );
-    }
-
-    /// The tactical class of a move without its piece, and whether it keeps its material.
-    fn tactical(fen: &str, wanted: &str) -> usize {
+    /// The class of a move; the last one went to `last`.
+    fn class(classes: MoveClasses, fen: &str, wanted: &str, last: Option<Square>) -> usize {
         let position = position(fen);
-        let classes = TacticalClasses::new(&position, &Attacks::of(&position));
+        let classifier = Classifier::new(classes, &position, &Attacks::of(&position), last);
         let moves = position.legal_moves();
         let is_wanted = |m: &&Move| m.to_uci(CastlingMode::Standard).to_string() == wanted;
         let m = *moves.iter().find(is_wanted).unwrap();
-        let class = classes.class(m, see::at_least(&position, m, EXCHANGE));
-        assert_eq!(class / TacticalClasses::OF_A_PIECE, m.role() as usize - 1);
-        class % TacticalClasses::OF_A_PIECE
+        classifier
+            .unwrap()
+            .class(m, see::at_least(&position, m, EXCHANGE))
+    }
+
+    #[test]
+    fn people_take_back() {
+        let fen = "r5k1/5pp1/7p/3p4/8/2N5/8/R3K1Q1 w - - 0 1";
+        let mut recaptures = HashSet::new();
+        for (m, last) in [
+            ("c3d5", Square::D5),
+            ("a1a8", Square::A8),
+            ("g1g7", Square::G7),
+        ] {
+            let of = |classes, last| class(classes, fen, m, last);
+            let tactical = of(MoveClasses::Tactical, None);
+            assert_eq!(of(MoveClasses::Tactical, Some(last)), tactical);
+            assert_eq!(of(MoveClasses::Human, None), tactical);
+            assert_eq!(of(MoveClasses::Human, Some(Square::H6)), tactical);
+            let recapture = of(MoveClasses::Human, Some(last));
+            assert!((MoveClasses::Tactical.count()..MoveClasses::MOST).contains(&recapture));
+            assert_eq!(MoveClasses::without_recaptures(recapture), tactical);
+            assert_eq!(MoveClasses::without_recaptures(tactical), tactical);
+            assert!(recaptures.insert(recapture));
+        }
+        // To that square, but no capture.
+        let quiet = class(MoveClasses::Human, fen, "c3b5", Some(Square::B5));
+        assert!(quiet < MoveClasses::Tactical.count());
     }
 
     #[test]
     fn tactical_classes_of_moves() {
-        const LOSING: usize = TacticalClasses::LOSING;
-        const CAPTURES: usize = TacticalClasses::CAPTURES;
-        const OTHERS: usize = TacticalClasses::OTHERS;
+        const LOSING: usize = Classifier::LOSING;
+        const CAPTURES: usize = Classifier::CAPTURES;
+        const OTHERS: usize = Classifier::OTHERS;
         let (check, hangs) = (1, 2);
         let (capture, small, attacked, abandons) = (4, 8, 12, 24);
         let cases = [
@@ -403,7 +316,9 @@ mod tests {
             ("6k1/8/8/1n6/3N4/4P3/8/3R2K1 w - - 0 1", "d1c1", OTHERS),
         ];
         for (fen, m, expected) in cases {
-            assert_eq!(tactical(fen, m), expected, "{fen} {m}");
+            let found = class(MoveClasses::Tactical, fen, m, None);
+            let of_piece = found % Classifier::OF_A_PIECE;
+            assert_eq!(of_piece, expected, "{fen} {m}");
         }
     }
 
@@ -423,7 +338,9 @@ mod tests {
         let mut found = HashSet::new();
         for fen in FENS {
             let position = position(fen);
-            let classes = TacticalClasses::new(&position, &Attacks::of(&position));
+            let attacks = Attacks::of(&position);
+            let classes = Classifier::new(MoveClasses::Tactical, &position, &attacks, None);
+            let classes = classes.unwrap();
             for m in position.legal_moves() {
                 let expected = after(&position, m).is_check();
                 assert_eq!(

@@ -12,9 +12,9 @@
 //! | `/output/wdl` | \[batch, 3\] | probabilities for the side to move |
 //! | `/output/mlh` | \[batch, 1\] | plies left |
 //!
-//! The version is the set of inputs ([`InputSet`]): `sparse-2` those of the position, `sparse-3` also those of the
-//! last moves and the players' rating, `sparse-4` those of the position and who is to move; `sparse-5` and `sparse-6` are
-//! `sparse-2` and `sparse-4` with classes of moves for play in the policy. Files of the first version
+//! The version is the set of inputs ([`InputSet`]): `sparse-2` those of the position, `sparse-4` those of the position
+//! and who is to move, `sparse-5` and `sparse-6` these with classes of moves in the policy, `sparse-7` those of the
+//! position, of the last moves and of the players' rating, with classes for human moves (`sparse-3` had others). Files of the first version
 //! (`sparse-1`, 49 planes) have the first [`FIRST_INPUTS`] inputs only. They are read as networks with weights of 0 for
 //! the other inputs, and runtimes get a graph with all inputs.
 
@@ -40,7 +40,7 @@ pub const ENCODING_KEY: &str = "scorn.encoding";
 /// Inputs, rows and integers as they are in this version.
 pub const ENCODING: &str = "sparse-2";
 /// The same with inputs of the last moves and the players' rating.
-pub const HISTORY_ENCODING: &str = "sparse-3";
+pub const HISTORY_ENCODING: &str = "sparse-7";
 /// Those of the position, and who is to move.
 pub const OPPONENT_ENCODING: &str = "sparse-4";
 /// Those of the position, with tactical classes of moves.
@@ -88,8 +88,8 @@ pub enum FileError {
     Onnx(NetError),
     /// It is another kind of network.
     #[error(
-        "not a sparse network: the metadata entry {ENCODING_KEY} is {found}, expected sparse-1 to \
-         sparse-6"
+        "not a sparse network: the metadata entry {ENCODING_KEY} is {found}, expected sparse-1, \
+         sparse-2 or sparse-4 to sparse-7"
     )]
     Encoding {
         /// The entry's value, or that it is missing.

@@ -7,6 +7,7 @@ use super::check_shape;
 use super::checkpoint::{Checkpoint, TrainingProgress};
 use super::data::NetworkPart;
 use crate::sparse::{
+    classes::MoveClasses,
     features::InputSet,
     file,
     moves::{ROWS, row_count},
@@ -152,7 +153,8 @@ fn widen(existing: &[f32], into: &mut [f32], groups: usize) {
     }
 }
 
-/// The same weights for a network with more inputs and rows, whose weights are 0.
+/// The same weights for a network with more inputs and rows, whose weights are 0; classes of recaptures start as those
+/// of other captures.
 fn with_more_inputs(weights: &[f32], from: Shape, to: Shape) -> Vec<f32> {
     let mut more = Vec::with_capacity(to.sections().total);
     let (old, new) = (from.sections(), to.sections());
@@ -167,10 +169,15 @@ fn with_more_inputs(weights: &[f32], from: Shape, to: Shape) -> Vec<f32> {
         match larger.range.len() == part.len() {
             true => more.extend_from_slice(part),
             false if section == &old.rows || section == &old.rows_bias => {
-                // The classes of moves are others.
                 let of_a_row = part.len() / row_count(from.inputs);
-                more.extend_from_slice(&part[..ROWS * of_a_row]);
-                more.resize(larger.range.end, 0.0);
+                more.extend_from_slice(part);
+                for class in from.inputs.classes().count()..to.inputs.classes().count() {
+                    let row = ROWS + MoveClasses::without_recaptures(class);
+                    match part.get(row * of_a_row..(row + 1) * of_a_row) {
+                        Some(row) => more.extend_from_slice(row),
+                        None => more.resize(more.len() + of_a_row, 0.0),
+                    }
+                }
             }
             false => {
                 for table in part.chunks_exact(from.inputs.len() * columns) {
@@ -312,7 +319,7 @@ mod tests {
         let expected = outputs(&plain, InputSet::Position);
         let file = export(&classed, &[]);
         assert_eq!(outputs(&file, InputSet::Classes), expected);
-        // With who is to move they stay; classes for human moves are others and start anew.
+        // With who is to move they stay, as they do for human moves.
         let mut learned = classed;
         let rows = learned.shape.sections().rows.range;
         let of_classes = (rows.end - rows.len() / row_count(InputSet::Classes))..rows.end;
