@@ -8,15 +8,15 @@
 //! | tensor | shape | |
 //! |---|---|---|
 //! | `/input/planes` | \[batch, 79 or 93, 8, 8\] | 0 or 1: the inputs in order, 64 a plane; the rest of the last is unused |
-//! | `/output/policy` | \[batch, 7768, 7776 or 8254\] | logits of all rows of [`moves`](super::moves) and of [`classes`](super::classes) |
+//! | `/output/policy` | \[batch, 7768, 8254 or 8452\] | logits of all rows of [`moves`](super::moves) and of [`classes`](super::classes) |
 //! | `/output/wdl` | \[batch, 3\] | probabilities for the side to move |
 //! | `/output/mlh` | \[batch, 1\] | plies left |
 //!
 //! The version is the set of inputs ([`InputSet`]): `sparse-2` those of the position, `sparse-4` those of the position
 //! and who is to move, `sparse-5` and `sparse-6` these with classes of moves in the policy, `sparse-7` those of the
-//! position, of the last moves and of the players' rating, with classes for human moves (`sparse-3` had others). Files of the first version
-//! (`sparse-1`, 49 planes) have the first [`FIRST_INPUTS`] inputs only. They are read as networks with weights of 0 for
-//! the other inputs, and runtimes get a graph with all inputs.
+//! position, of the last moves and of the players' rating, with classes for human moves (`sparse-3` had others). Files
+//! of the first version (`sparse-1`, 49 planes) have the first [`FIRST_INPUTS`] inputs only. They are read as networks
+//! with weights of 0 for the other inputs, and runtimes get a graph with all inputs.
 
 use std::collections::HashMap;
 
@@ -88,7 +88,7 @@ pub enum FileError {
     Onnx(NetError),
     /// It is another kind of network.
     #[error(
-        "not a sparse network: the metadata entry {ENCODING_KEY} is {found}, expected sparse-1, \
+        "not a sparse network that this version reads: the metadata entry {ENCODING_KEY} is {found}, expected sparse-1, \
          sparse-2 or sparse-4 to sparse-7"
     )]
     Encoding {
