@@ -100,9 +100,10 @@ def write_tensorboard(folder: Path, generations: list[dict]) -> None:
 
 
 def _series(name: str, style: str, color: int, points: list[tuple], bars: list[float] | None = None) -> dict:
-    """A series of a plot; with bars, half their lengths."""
-    ends = [None] * len(points) if bars is None else [[y - bar, y + bar] for (_, y), bar in zip(points, bars)]
-    values = [[x, y, end] for (x, y), end in zip(points, ends)]
+    """A series of a plot; with bars, half their lengths. What is not finite is left out."""
+    bars = [math.inf] * len(points) if bars is None else bars
+    ends = [[y - bar, y + bar] if math.isfinite(bar) else None for (_, y), bar in zip(points, bars)]
+    values = [[x, y, end] for (x, y), end in zip(points, ends) if math.isfinite(y)]
     return {"name": name, "style": style, "color": color, "values": values}
 
 

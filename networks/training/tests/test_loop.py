@@ -1176,6 +1176,9 @@ def test_curves_and_page(tmp_path):
     assert plots["games"][0]["values"][-1] == [3, 30.0, None]
     table = page["parts"][-1]["table"]
     assert len(table["rows"]) == 3 and {len(row) for row in table["rows"]} == {len(table["columns"])}
+    # JSON has no word for what is not finite.
+    unknown = charts._series("x", "points", 0, [(1, 2.0), (2, math.nan), (3, 4.0)], [1.0, 1.0, math.inf])
+    assert unknown["values"] == [[1, 2.0, [1.0, 3.0]], [3, 4.0, None]]
     # A loop without a generation has a page, too.
     charts.write_page(program, tmp_path / "report.html", "x", "none", [])
     assert [*json.loads(description.read_text())["parts"][1]] == ["table"]
