@@ -112,7 +112,8 @@ mod tests {
         let description = r#"{"title": "a < b", "parts": [
             {"heading": "Speed"}, {"paragraph": "Two machines."},
             {"figure": {"caption": "One thread.", "plot": {"x_name": "threads", "y_name": "nodes/s", "series": [
-                {"name": "first", "style": "points", "color": 1, "values": [[1, 120, [110, 130]], [2, 230.5, null]]}]}}},
+                {"name": "first", "style": "points", "color": 1,
+                    "values": [[1, 120, [110, 130]], [2, 230.5, null]]}]}}},
             {"table": {"columns": ["machine", "nodes/s"], "rows": [["first", "120"]]}}]}"#;
         let page = html(description).unwrap();
         for part in [

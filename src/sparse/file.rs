@@ -88,8 +88,8 @@ pub enum FileError {
     Onnx(NetError),
     /// It is another kind of network.
     #[error(
-        "not a sparse network that this version reads: the metadata entry {ENCODING_KEY} is {found}, expected sparse-1, \
-         sparse-2 or sparse-4 to sparse-7"
+        "not a sparse network that this version reads: the metadata entry {ENCODING_KEY} is {found}, expected \
+         sparse-1, sparse-2 or sparse-4 to sparse-7"
     )]
     Encoding {
         /// The entry's value, or that it is missing.

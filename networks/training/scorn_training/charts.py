@@ -1,5 +1,5 @@
-"""The curves of a loop, for TensorBoard and as a page with plots, which `scorn page` draws. Both are regenerated from the
-manifest, so nothing is lost or duplicated by a restart."""
+"""The curves of a loop, for TensorBoard and as a page with plots, which `scorn page` draws. Both are regenerated from
+the manifest, so nothing is lost or duplicated by a restart."""
 
 from __future__ import annotations
 
