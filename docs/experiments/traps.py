@@ -9,7 +9,7 @@ The positions of a game follow each other, as scorn analyze writes them.
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 # Probabilities by the model: from each to the next.
 STEPS = (0.2, 0.4, 0.6, 0.8, 1.01)
@@ -48,9 +48,8 @@ def row(found: list[tuple[float, bool]]) -> str:
     return f"{len(found)} | {mean:.0%} | {hits / len(found):.0%} ({100 * low:.0f} to {100 * high:.0f})"
 
 
-def table(kinds: Iterable[list[tuple[float, bool]]]) -> Iterator[str]:
+def table(kinds: list[list[tuple[float, bool]]]) -> Iterator[str]:
     """Rows by probability, a group of columns for each kind."""
-    kinds = list(kinds)
     for low, high in zip(STEPS, STEPS[1:]):
         cells = " | ".join(row([entry for entry in kind if low <= entry[0] < high]) for kind in kinds)
         yield f"| {low:.0%} to {min(high, 1):.0%} | {cells} |"

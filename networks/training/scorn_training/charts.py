@@ -13,9 +13,7 @@ from .execution import LoopError, Program
 from .files import write_whole
 from .manifest import read_manifest
 from .rating import Rating, Result, rate
-
-# The (w+l)/d that the controller of ScLimit keeps to.
-RATIO_RANGE = (0.5, 2.0)
+from .schedule import BOUND
 
 
 def results(generations: list[dict]) -> list[Result]:
@@ -129,7 +127,7 @@ def _figures(generations: list[dict]) -> list[dict]:
     losses = [(name[5:], points) for name, points in sorted(curves.items()) if name.startswith("loss/")]
     of_loss = [_series(name, "line", color, points) for color, (name, points) in enumerate(losses)]
     logs = [(at, math.log10(ratio)) for at, ratio in curves.get("games/decisive per draw", [])]
-    of_ratio = [_series("self-play", "line", 0, logs), *(across("", math.log10(end)) for end in RATIO_RANGE)]
+    of_ratio = [_series("self-play", "line", 0, logs), *(across("", math.log10(end)) for end in (1 / BOUND, BOUND))]
     bars = "Bars are intervals of 95 %."
     parts = [
         figure("Elo", bars if anchors else f"The first network is 0. {bars}", of_elo),

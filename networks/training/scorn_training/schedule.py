@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 SLOPE = 0.7  # how fast the logarithm of the ratio falls with that of the limit (figure 2)
+BOUND = 2  # the ratio is near its target if it is no further from it than this factor
 DAMPING = 0.4  # the part of a step that is taken within the bounds
 STEADY = 4  # generations within the bounds after which the limit has settled
 DRIFT = 1.6  # in which it was never further than this factor from where it is
@@ -28,7 +29,7 @@ class Step:
 
 def is_balanced(step: Step, target: float) -> bool:
     """The author's inequality, d/2 < w+l < 2d, for a target of 1."""
-    return abs(_error(step, target)) < math.log(2)
+    return abs(_error(step, target)) < math.log(BOUND)
 
 
 def _error(step: Step, target: float) -> float:
