@@ -18,6 +18,7 @@ refuses requests for a while (429), and engines are killed or stopped at random.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import queue
@@ -438,16 +439,29 @@ class Bridge:
         for process in found:
             os.kill(process, how)
 
-    def stop(self):
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        for process in self.engines():
+    def session(self):
+        """All living processes of the bridge's session: groups of their own (the watches and engines) included."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
             try:
-                os.kill(process, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            state, session = fields[0], int(fields[3])
+            if session == self.process.pid and state not in "ZX":
+                found.append(int(folder.name))
+        return found
+
+    def stop(self):
+        """Ends all processes: a watch that outlives the bridge would still write into the folder that is deleted."""
+        deadline = time.monotonic() + PATIENCE
+        while left := {*self.session(), *self.engines()}:
+            check(time.monotonic() < deadline, f"cannot end the processes {left}")
+            for process in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            self.process.poll()
+            time.sleep(0.01)
         self.process.wait()
         self.log.close()
 
