@@ -41,7 +41,9 @@ impl Contestant {
     /// A player with these options. Unless `MinibatchSize` is set to another number, a tree adds one position at a
     /// time to a batch: other games fill it, and no visit is selected before the previous one is backed up.
     pub fn new(name: &str, options: Options, nodes: u64, networks: Networks) -> Contestant {
-        let params = SearchParams::with_batches(1..=1, &options.search(), &*networks.main);
+        // A model of the opponent, which depends on the side, has no effect on them; a network that refines priors has.
+        let evaluator = networks.against(&options, None);
+        let params = SearchParams::with_batches(1..=1, &options.search(), &*evaluator);
         let fast_options = Arc::new(Options {
             noise_epsilon: 0.0,
             ..options.clone()

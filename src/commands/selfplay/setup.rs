@@ -61,15 +61,7 @@ pub(super) fn different_games(plan: &Plan) -> Option<u64> {
 
 pub(super) fn plan(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<Plan> {
     let options = &layers.as_set();
-    let mut both = layers.clone();
-    for (name, value) in args.tau.iter().flat_map(|tau| tau.settings()) {
-        both.user.set(name, value)?;
-    }
-    let side = |text: &str, name| {
-        let options = side_options(&both, text);
-        options.with_context(|| format!("--{name} {text}"))
-    };
-    let sides = [side(&args.a, "a")?, side(&args.b, "b")?];
+    let sides = sides(args, layers)?;
     let starts = match (&args.book, &args.odds) {
         (Some(path), _) => {
             let seed = (!args.in_order).then_some(options.seed);
@@ -79,27 +71,7 @@ pub(super) fn plan(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<
         (None, None) => Starts::book(&Book::standard(), None),
     };
     let terms = terms(args, options)?;
-    let networks = networks(&sides, load)?;
-    let [first, second] = &sides;
-    let names = if first == second {
-        ["Scorn", "Scorn"]
-    } else {
-        ["Scorn A", "Scorn B"]
-    };
-    let mut players = [
-        Contestant::new(
-            names[0],
-            first.clone(),
-            nodes(args, first),
-            networks[0].clone(),
-        ),
-        Contestant::new(
-            names[1],
-            second.clone(),
-            nodes(args, second),
-            networks[1].clone(),
-        ),
-    ];
+    let mut players = players(args, sides, load)?;
     let max_nodes = players.iter().map(|player| player.nodes).max();
     if let (Some(cap), Some(max_nodes)) = (terms.cap, max_nodes) {
         ensure!(
@@ -119,8 +91,45 @@ pub(super) fn plan(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<
     Ok(Plan::new(players, colors, starts, terms, options.seed))
 }
 
-/// The options of one side. Options of the whole run are refused.
-fn side_options(both: &Layers, text: &str) -> Result<Options> {
+/// The options of both sides.
+fn sides(args: &SelfplayArgs, layers: &Layers) -> Result<[Options; 2]> {
+    let mut both = layers.clone();
+    for (name, value) in args.tau.iter().flat_map(|tau| tau.settings()) {
+        both.user.set(name, value)?;
+    }
+    let side = |text: &str, name| {
+        let options = side_options(&both, text);
+        options.with_context(|| format!("--{name} {text}"))
+    };
+    let [(a, left_out_a), (b, left_out_b)] = [side(&args.a, "a")?, side(&args.b, "b")?];
+    if args.a != args.b && (left_out_a || left_out_b) {
+        eprint_line(format_args!(
+            "scorn: self-play leaves out {REFINER}, which the network recommends; to compare it, set it in --a or --b"
+        ));
+    }
+    Ok([a, b])
+}
+
+/// The players with these options and their networks.
+fn players(args: &SelfplayArgs, sides: [Options; 2], load: &Load) -> Result<[Contestant; 2]> {
+    let networks = networks(&sides, load)?;
+    let names = match sides[0] == sides[1] {
+        true => ["Scorn", "Scorn"],
+        false => ["Scorn A", "Scorn B"],
+    };
+    let player = |name, options: Options, networks| {
+        let nodes = nodes(args, &options);
+        Contestant::new(name, options, nodes, networks)
+    };
+    let ([a, b], [of_a, of_b]) = (sides, networks);
+    Ok([player(names[0], a, of_a), player(names[1], b, of_b)])
+}
+
+/// The option of a second network. It would be slow, and only integer networks give the same games on every machine.
+const REFINER: &str = "RefineWeights";
+
+/// The options of one side, and whether a recommended [`REFINER`] is left out. Options of the whole run are refused.
+fn side_options(both: &Layers, text: &str) -> Result<(Options, bool)> {
     let mut layers = both.clone();
     for setting in settings(text) {
         let (name, value) = setting?;
@@ -130,8 +139,9 @@ fn side_options(both: &Layers, text: &str) -> Result<Options> {
         ensure!(!is_only_uci, "{name} has no effect in self-play");
     }
     layers.network = recommended_options(&layers.as_set().weights_file);
-    // A second network would be slow, and only integer networks give the same games on every machine.
-    layers.network.remove("RefineWeights");
+    let is_left_out =
+        layers.network.sets(REFINER) && !layers.file.sets(REFINER) && !layers.user.sets(REFINER);
+    layers.network.remove(REFINER);
     let (options, both) = (layers.resolve().into_options(), both.as_set());
     check_options(&options)?;
     ensure!(
@@ -141,7 +151,7 @@ fn side_options(both: &Layers, text: &str) -> Result<Options> {
     if let Some(reason) = opponent::why_idle(&options) {
         eprint_line(format_args!("scorn: {reason}"));
     }
-    Ok(options)
+    Ok((options, is_left_out))
 }
 
 fn nodes(args: &SelfplayArgs, options: &Options) -> u64 {

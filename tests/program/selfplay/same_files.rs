@@ -67,6 +67,21 @@ fn play_sparse(out: &Path, arguments: &[&str]) -> Output {
 }
 
 #[test]
+fn a_network_that_refines_priors_changes_the_games() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut games = Vec::new();
+    for (name, network) in [("without", ""), ("with", "<built in dense>")] {
+        let out = folder.path().join(name);
+        ok(&play_sparse(
+            &out,
+            &["--refine-weights", network, "--refine-visits", "8"],
+        ));
+        games.push(files(&out).remove("games-00001.pgn").unwrap());
+    }
+    assert_ne!(games[0], games[1]);
+}
+
+#[test]
 fn the_default_network_plays_the_same_at_any_speed() {
     let folder = tempfile::tempdir().unwrap();
     let mut games = Vec::new();
