@@ -44,8 +44,13 @@ pub(super) fn different_games(plan: &Plan) -> Option<u64> {
         let options = &player.options;
         let is_drawn = !options.is_plain_puct() && options.sc_sampling == ScSampling::Thompson;
         let is_mixed = plan.terms.cap.is_some_and(|cap| cap.nodes < player.nodes);
-        let temperatures = [options.temperature, options.temp_endgame];
-        is_drawn || is_mixed || temperatures.iter().any(|&t| t > 0.0) || options.noise_epsilon > 0.0
+        let chances = [
+            options.temperature,
+            options.temp_endgame,
+            options.noise_epsilon,
+            options.opening_variety,
+        ];
+        is_drawn || is_mixed || chances.iter().any(|&chance| chance > 0.0)
     };
     if plan.terms.random.is_some() || plan.players.iter().any(is_left_to_chance) {
         return None;

@@ -195,6 +195,7 @@ fn repeated_games_give_a_warning() {
         (&["--fast-nodes", "30"], None),
         (&["--temperature", "1", "--temp-cutoff-move", "2"], None),
         (&["--noise-epsilon", "0.5"], None),
+        (&["--opening-variety", "50"], None),
     ]
     .into_iter()
     .enumerate()
