@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The games of docs/odds.md with the networks in the program: White gives odds to opponents of several kinds, with each
 # rule of the giver. Prints a line of a table for each cell; resumes where it was stopped. With 200 games a cell some
-# three hours of one core, those with more nodes come last.
+# three hours of one core; the cells of the page come first.
 #
 # Usage: docs/experiments/odds.sh SCORN FOLDER [GAMES]
 #   MAIA        (variable) maia-1900.pb.gz; without it its cells are left out
@@ -97,42 +97,53 @@ told() {
     done
 }
 
-# A queen less.
-for opponent in maia-1900 maia-1900-t1 stockfish-1350 dense-policy engine-10; do
-    usual queen $opponent 800 "28"
-    for_odds queen $opponent 800 "28"
+# Every rule against every kind of opponent.
+for opponent in maia-1900 maia-1900-t1 engine-10 dense-policy; do
+    usual queen $opponent 800 28
+    for_odds queen $opponent 800 28
 done
-told queen maia-1900 800 1900 "28 8 16 60 200"
-told queen maia-1900-t1 800 1900 28
-told queen stockfish-1350 800 1350 28
-for opponent in maia-1900 engine-10 stockfish-1350; do
-    usual queen $opponent 800 "8 16 60 100 200"
-    for_odds queen $opponent 800 "8 16 60 100 200"
+for opponent in maia-1900 maia-1900-t1 dense-policy; do
+    told queen $opponent 800 1900 28
 done
-
-# A knight, a rook, two knights.
-for opponent in engine-100 stockfish-1700 maia-1900; do
-    usual knight $opponent 800 "200 28 60 100 16 8"
-done
-for opponent in engine-30 stockfish-1500 maia-1900; do
-    usual rook $opponent 800 "200 28 60 16 8"
-done
-for opponent in engine-30 maia-1900; do
-    usual knight+knight $opponent 800 "200 28 60 16 8"
-done
+# Told wrongly.
+told queen maia-1900 800 1100 28
+told queen engine-10 800 1500 28
+# Limits.
+usual queen engine-10 800 "8 16 60 200"
+for_odds queen engine-10 800 "8 16 60 200"
+told queen maia-1900 800 1900 "8 16 60 200"
+# Less than a queen.
+usual knight engine-100 800 "200 28"
+for_odds knight engine-100 800 28
+usual rook engine-30 800 "200 28"
+for_odds rook engine-30 800 28
+usual knight+knight engine-30 800 "200 28"
 for odds in knight rook knight+knight; do
-    told $odds maia-1900 800 1900 "28 200"
+    usual $odds maia-1900 800 ""
+    told $odds maia-1900 800 1900 28
 done
-for_odds rook stockfish-1500 800 "28 200"
-for_odds knight stockfish-1700 800 "28 200"
-for_odds knight+knight engine-30 800 "28 200"
-
+# Stockfish.
+usual queen stockfish-1350 800 28
+for_odds queen stockfish-1350 800 28
 # Nodes.
-for nodes in 100 3000 20000; do
-    [ $nodes != 20000 ] || games=100
-    for opponent in maia-1900 engine-10; do
-        usual queen $opponent $nodes 28
-        for_odds queen $opponent $nodes 28
-        [ $opponent = engine-10 ] || told queen $opponent $nodes 1900 28
-    done
+for nodes in 100 3000; do
+    usual queen maia-1900 $nodes 28
+    for_odds queen maia-1900 $nodes 28
+    told queen maia-1900 $nodes 1900 28
 done
+# More limits, and more of the rest.
+usual queen maia-1900 800 "8 16 60 200"
+for_odds queen maia-1900 800 "8 16 60 200"
+usual knight stockfish-1700 800 "200 28"
+usual rook stockfish-1500 800 "200 28"
+for_odds knight+knight engine-30 800 28
+usual queen stockfish-1350 800 "8 16 60 200"
+for_odds queen stockfish-1350 800 "8 16 60 200"
+told queen stockfish-1350 800 1350 28
+for odds in knight rook; do
+    usual $odds maia-1900 800 "200 28"
+done
+games=100
+usual queen maia-1900 20000 28
+for_odds queen maia-1900 20000 28
+told queen maia-1900 20000 1900 28

@@ -94,13 +94,6 @@ impl Layer {
         self.names.contains(name)
     }
 
-    /// Leaves the option with this name in the table to the other layers.
-    pub fn remove(&mut self, name: &'static str) {
-        if self.names.remove(name) {
-            self.values.copy(name, &Options::default());
-        }
-    }
-
     /// The names of the options that are set.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.names.iter().copied()
@@ -214,14 +207,14 @@ mod tests {
         layers.network.set("CPuct", "3").unwrap();
         layers.network.set("FpuValue", "0.5").unwrap();
         assert_eq!(sources(&layers), (6.0, Source::User));
-        layers.user.remove("CPuct");
+        layers.user = Layer::default();
         assert_eq!(sources(&layers), (3.0, Source::Network));
         layers.file.set("CPuct", "5").unwrap();
         layers.profile.set("CPuct", "4").unwrap();
         assert_eq!(sources(&layers), (5.0, Source::File));
         assert_eq!(layers.as_set().cpuct, 5.0);
         assert_eq!(layers.setter_of("CPuct"), Some(Source::File));
-        layers.file.remove("CPuct");
+        layers.file = Layer::default();
         assert_eq!(sources(&layers), (4.0, Source::Profile));
         assert_eq!(layers.as_set().cpuct, 1.745);
         assert_eq!(layers.setter_of("CPuct"), None);

@@ -30,8 +30,7 @@ DEFICIT = 2  # pawns
 LONGEST = 240  # plies
 BATCH, RATE = 2048, 0.0006
 BYTES_A_POSITION = 265  # of a self-play file, about
-OPTIONS = "CPuct=1.56;FpuValue=0.41;PolicyTemperature=1.67;RootChoice=lcb;RefineWeights=<built in dense>"
-OPTIONS += ";CertaintyProp=2;AutoExtend=true"
+OPTIONS = "CPuct=1.56;FpuValue=0.41;PolicyTemperature=1.67;RootChoice=lcb;CertaintyProp=2;AutoExtend=true"
 
 
 @dataclass(frozen=True)

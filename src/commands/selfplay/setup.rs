@@ -106,13 +106,7 @@ fn sides(args: &SelfplayArgs, layers: &Layers) -> Result<[Options; 2]> {
         let options = side_options(&both, text);
         options.with_context(|| format!("--{name} {text}"))
     };
-    let [(a, left_out_a), (b, left_out_b)] = [side(&args.a, "a")?, side(&args.b, "b")?];
-    if args.a != args.b && (left_out_a || left_out_b) {
-        eprint_line(format_args!(
-            "scorn: self-play leaves out {REFINER}, which the network recommends; to compare it, set it in --a or --b"
-        ));
-    }
-    Ok([a, b])
+    Ok([side(&args.a, "a")?, side(&args.b, "b")?])
 }
 
 /// The players with these options and their networks.
@@ -130,11 +124,8 @@ fn players(args: &SelfplayArgs, sides: [Options; 2], load: &Load) -> Result<[Con
     Ok([player(names[0], a, of_a), player(names[1], b, of_b)])
 }
 
-/// The option of a second network. It would be slow, and only integer networks give the same games on every machine.
-const REFINER: &str = "RefineWeights";
-
-/// The options of one side, and whether a recommended [`REFINER`] is left out. Options of the whole run are refused.
-fn side_options(both: &Layers, text: &str) -> Result<(Options, bool)> {
+/// The options of one side. Options of the whole run are refused.
+fn side_options(both: &Layers, text: &str) -> Result<Options> {
     let mut layers = both.clone();
     for setting in settings(text) {
         let (name, value) = setting?;
@@ -144,9 +135,6 @@ fn side_options(both: &Layers, text: &str) -> Result<(Options, bool)> {
         ensure!(!is_only_uci, "{name} has no effect in self-play");
     }
     layers.network = recommended_options(&layers.as_set().weights_file);
-    let is_left_out =
-        layers.network.sets(REFINER) && !layers.file.sets(REFINER) && !layers.user.sets(REFINER);
-    layers.network.remove(REFINER);
     let (options, both) = (layers.resolve().into_options(), both.as_set());
     check_options(&options)?;
     ensure!(
@@ -156,7 +144,7 @@ fn side_options(both: &Layers, text: &str) -> Result<(Options, bool)> {
     if let Some(reason) = opponent::why_idle(&options) {
         eprint_line(format_args!("scorn: {reason}"));
     }
-    Ok((options, is_left_out))
+    Ok(options)
 }
 
 fn nodes(args: &SelfplayArgs, options: &Options) -> u64 {

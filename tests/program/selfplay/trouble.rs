@@ -163,24 +163,6 @@ fn resignation_in_odds_games_gives_a_warning() {
 }
 
 #[test]
-fn a_comparison_without_the_recommended_refiner_gives_a_warning() {
-    let folder = tempfile::tempdir().unwrap();
-    let usual = ["--games", "1", "--nodes", "5", "--longest", "4"];
-    for (name, arguments, is_reported) in [
-        ("itself", &[][..], false),
-        ("options", &["--b", "CPuct=3"], true),
-        ("one-without", &["--b", "RefineWeights="], true),
-        ("told", &["--b", "CPuct=3", "--refine-weights", ""], false),
-    ] {
-        let output = run(&folder.path().join(name), &[&usual[..], arguments].concat());
-        ok(&output);
-        let stderr = text(&output.stderr);
-        let warning = "self-play leaves out RefineWeights";
-        assert_eq!(stderr.contains(warning), is_reported, "{name}: {stderr}");
-    }
-}
-
-#[test]
 fn repeated_games_give_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     for (index, (arguments, expected)) in [
