@@ -244,7 +244,7 @@ const QUEEN_ODDS: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0
 /// The network that the built-in profiles set for it.
 const FOR_ODDS: &str = "<built in odds>";
 
-/// The second network that the default one recommends.
+/// The second network of these tests.
 const REFINER: &str = "<built in dense>";
 
 /// Analyses the position until the network is there.
@@ -264,6 +264,7 @@ fn the_mode_of_analysis_and_back_loads_nothing_twice() {
     let (load, loaded) = noting_load();
     let (mut engine, _, _) = engine(load);
     let own = engine.options().weights_file.clone();
+    engine.set_option("RefineWeights", REFINER).unwrap();
     // Against this opponent a profile sets the network and that of the opponent.
     engine
         .set_option("UCI_Opponent", "none 1200 human Somebody")
@@ -289,7 +290,7 @@ fn the_mode_of_analysis_and_back_loads_nothing_twice() {
     show(&mut engine);
     engine.set_option("UCI_AnalyseMode", "false").unwrap();
     show(&mut engine);
-    assert_eq!(loaded(), ["another", "<built in human 1200>"]);
+    assert_eq!(loaded(), ["another", REFINER, "<built in human 1200>"]);
 }
 
 #[test]
@@ -297,6 +298,7 @@ fn an_analysis_from_both_sides_keeps_what_the_game_needs() {
     let (load, loaded) = noting_load();
     let (mut engine, memory, ended) = engine(load);
     let own = engine.options().weights_file.clone();
+    engine.set_option("RefineWeights", REFINER).unwrap();
     engine
         .set_option("UCI_Opponent", "none 1200 human Somebody")
         .unwrap();
@@ -318,6 +320,7 @@ fn an_analysis_in_the_middle_of_a_game_loads_nothing_twice() {
     let (load, loaded) = noting_load();
     let (mut engine, memory, ended) = engine(load);
     let own = engine.options().weights_file.clone();
+    engine.set_option("RefineWeights", REFINER).unwrap();
     // At odds a profile sets an opponent's network, and at this strength a human network plays.
     for (option, value) in [
         ("UCI_Opponent", "none 1200 human Somebody"),
