@@ -31,8 +31,7 @@ plain=1000000000
 tau1="Temperature=0.7;TempDecayMoves=5;TempEndgame=0.1"
 tau2="Temperature=0.9;TempDecayMoves=60;TempDecayDelayMoves=20;TempCutoffMove=40;TempEndgame=0.6;TempVisitOffset=-0.8"
 # Figures 2 and 4: ScLimit, with the low schedule of temperatures.
-limits=(5 $plain 32 10 1 20 128 64)
-for limit in "${limits[@]}"; do
+for limit in 5 $plain 32 10 1 20 128 64; do
     play "sc$limit" $((3 * games)) --nodes 1000 --sc-limit "$limit" --tau tau1
 done
 # Figure 3: plain PUCT with the high schedule. The low one is a point of figure 2.

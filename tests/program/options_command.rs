@@ -110,11 +110,14 @@ fn the_table_has_all_options_or_those_that_are_changed() {
 
 #[test]
 fn the_strength_limit_overrides_the_networks_recommendations_and_says_so() {
-    let mut session = Session::with(&["--config", "", "--limit-strength", "--elo", "2000"]);
+    let limit = ["--config", "", "--limit-strength", "--elo", "2000"];
+    let refiner = ["--refine-weights", "<built in dense>"];
+    let mut session = Session::with(&[&limit[..], &refiner].concat());
     session.send_and_sync("position startpos");
     let (_, lines) = session.go("go nodes 2");
     let report = lines.iter().find(|line| line.contains("recommends"));
     let report = report.unwrap_or_else(|| panic!("{lines:?}"));
     let overridden = "CertaintyProp 2 (strength limit: 0)";
     assert!(report.contains(overridden), "{report}");
+    assert!(!report.contains("refined priors"), "{report}");
 }

@@ -379,6 +379,11 @@ class Handler(BaseHTTPRequestHandler):
         return self.answer({"ok": True})
 
 
+def stat(process):
+    """What /proc says of a process after its name: its state, parent, group, session and more."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+
+
 class Bridge:
     """lichess-bot, running."""
 
@@ -417,19 +422,17 @@ class Bridge:
             try:
                 if os.readlink(folder / "exe") != str(self.scorn.resolve()):
                     continue
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                parent = int(stat(folder.name)[1])
             except OSError:
                 continue
             # The session of the process: the bridge began one for all that it starts... or an engine began its own.
-            parent = int(fields[1])
             if os.getsid(parent) == self.process.pid:
                 found.append(int(folder.name))
         return found
 
     def watches(self):
         """The processes of watch.py."""
-        stats = [Path(f"/proc/{engine}/stat").read_text() for engine in self.engines()]
-        return [int(stat.rpartition(")")[2].split()[1]) for stat in stats]
+        return [int(stat(engine)[1]) for engine in self.engines()]
 
     def hurt(self, how, processes):
         """Sends a signal to some of the processes; there must be one."""
@@ -444,11 +447,10 @@ class Bridge:
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                state, _, _, session = stat(folder.name)[:4]
             except OSError:
                 continue
-            state, session = fields[0], int(fields[3])
-            if session == self.process.pid and state not in "ZX":
+            if int(session) == self.process.pid and state not in "ZX":
                 found.append(int(folder.name))
         return found
 
