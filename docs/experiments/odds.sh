@@ -6,6 +6,7 @@
 # Usage: docs/experiments/odds.sh SCORN FOLDER [GAMES]
 #   MAIA        (variable) maia-1900.pb.gz; without it its cells are left out
 #   STOCKFISH   (variable) Stockfish's path; without it its cells are left out
+#   CELLS       (variable) an extended regular expression: only the cells whose names it matches are played
 set -euo pipefail
 scorn=$1
 folder=$2
@@ -46,6 +47,7 @@ cell() {
     local odds=$1 opponent=$2 nodes=$3 rule=$4 options=$5
     local name="$odds $opponent $nodes $rule"
     local out="$folder/${name// /_}"
+    [[ $name =~ ${CELLS:-} ]] || return 0
     if [[ $opponent == maia* && -z ${MAIA:-} || $opponent == stockfish* && -z ${STOCKFISH:-} ]]; then
         return 0
     fi
@@ -97,6 +99,16 @@ told() {
     done
 }
 
+# Search-contempt in which a part of the visits to frozen nodes search on, by ratio or by a schedule "visits:ratio".
+hybrid() {
+    local odds=$1 opponent=$2 nodes=$3 rule=$4 options=$5 ratio
+    for ratio in 0.9 0.8 0.5; do
+        cell "$odds" "$opponent" "$nodes" "$rule-hybrid-$ratio" "$options;HybridSamplingRatio=$ratio"
+    done
+    cell "$odds" "$opponent" "$nodes" "$rule-hybrid-rising" "$options;HybridRatioSchedule=50:0.5 500:0.9"
+    cell "$odds" "$opponent" "$nodes" "$rule-hybrid-falling" "$options;HybridRatioSchedule=50:0.9 500:0.5"
+}
+
 # Every rule against every kind of opponent.
 for opponent in maia-1900 maia-1900-t1 engine-10 dense-policy; do
     usual queen $opponent 800 28
@@ -131,6 +143,14 @@ for nodes in 100 3000; do
     for_odds queen maia-1900 $nodes 28
     told queen maia-1900 $nodes 1900 28
 done
+# Hybrid search-contempt.
+for nodes in 800 3000; do
+    hybrid queen maia-1900 $nodes odds-28 "$odds_network;ScLimit=28"
+    hybrid queen maia-1900 $nodes odds-28-told-1900 "$odds_network;ScLimit=28;OpponentRating=1900"
+done
+hybrid queen engine-10 800 odds-28 "$odds_network;ScLimit=28"
+hybrid queen dense-policy 800 odds-28 "$odds_network;ScLimit=28"
+hybrid knight engine-100 800 limit-28 ScLimit=28
 # More limits, and more of the rest.
 usual queen maia-1900 800 "8 16 60 200"
 for_odds queen maia-1900 800 "8 16 60 200"
