@@ -1,6 +1,10 @@
 //! `scorn train`: sparse networks from record files.
 
-use std::{io::BufWriter, path::PathBuf, slice};
+use std::{
+    io::BufWriter,
+    path::{Path, PathBuf},
+    slice,
+};
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
@@ -16,7 +20,7 @@ use crate::train::adam::WEIGHT_DECAY;
 use crate::train::batches::{self, BatchEncoding, BatchSettings};
 use crate::train::checkpoint::Checkpoint;
 use crate::train::data::{GamesFile, MixPart, MixtureSettings, NetworkPart};
-use crate::train::start::{Changes, random_start, start_from};
+use crate::train::start::{Changes, random_start, start_from, take_value};
 use crate::train::step::ValueLoss;
 use crate::train::targets::{ResultShare, TargetSettings};
 use crate::train::{self, TrainingSettings, measure_file};
@@ -186,6 +190,10 @@ struct StartArgs {
     /// stages, the new network has the same outputs until it is trained
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
+    /// Sparse network with a value of the same sizes, which is copied in place of the first one's: policy and value
+    /// share no weights, so that networks that learned at the same time can be joined
+    #[arg(long, value_name = "FILE", requires = "network")]
+    value_from: Option<PathBuf>,
     /// Part of the network to initialise at random instead
     #[arg(long, alias = "forget", value_name = "PART", requires = "network")]
     reinit: Option<NetworkPart>,
@@ -286,12 +294,20 @@ pub fn run(args: &TrainArgs) -> Result<()> {
 }
 
 fn start(args: &StartArgs) -> Result<()> {
-    let inputs = args.network.as_slice();
-    let file = NewFile::create(&args.out, args.force, inputs)?;
-    let checkpoint = match &args.network {
+    let inputs: Vec<PathBuf> = args
+        .network
+        .iter()
+        .chain(&args.value_from)
+        .cloned()
+        .collect();
+    let file = NewFile::create(&args.out, args.force, &inputs)?;
+    let read = |path: &Path| {
+        files::read(path, LARGEST_NETWORK)
+            .with_context(|| format!("cannot read {}", path.display()))
+    };
+    let mut checkpoint = match &args.network {
         Some(path) => {
-            let bytes = files::read(path, LARGEST_NETWORK)
-                .with_context(|| format!("cannot read {}", path.display()))?;
+            let bytes = read(path)?;
             let changes = Changes {
                 policy: args.policy_width,
                 value: args.value_width,
@@ -315,6 +331,9 @@ fn start(args: &StartArgs) -> Result<()> {
             random_start(shape, args.seed)
         }
     };
+    if let Some(path) = &args.value_from {
+        take_value(&mut checkpoint, &read(path)?).with_context(|| format!("{}", path.display()))?;
+    }
     checkpoint.write(file, &args.out)?;
     print_line!("{}: {}", args.out.display(), checkpoint.shape);
     Ok(())

@@ -138,6 +138,30 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
     Ok(start)
 }
 
+/// Replaces the value of an initial checkpoint by that of a network's file. Policy and value share no weights, so two
+/// networks that learned at the same time can be joined.
+///
+/// # Errors
+/// When the file is not a sparse network, or its value has other sizes or inputs.
+pub fn take_value(start: &mut Checkpoint, bytes: &[u8]) -> Result<()> {
+    let network = file::read(bytes)?;
+    let shape = network.shape();
+    let fitting = Shape {
+        policy: shape.policy,
+        ..start.shape
+    };
+    ensure!(
+        shape == fitting,
+        "its value does not fit: the network has {shape}, the checkpoint {}",
+        start.shape
+    );
+    let weights = network.weights();
+    start.state.weights[start.shape.sections().value()]
+        .copy_from_slice(&weights[shape.sections().value()]);
+    start.state.average.clone_from(&start.state.weights);
+    Ok(())
+}
+
 /// Copies the weights of a section into one that may be larger. In a section with several groups, the weights of new
 /// products, which follow the existing ones in each group, are set to 0. In a section of one group, the new weights
 /// keep their random values.
@@ -222,7 +246,7 @@ mod tests {
     use super::*;
     use crate::sparse::{
         classes::MoveClasses,
-        infer::{self, Scratch},
+        infer::{self, IntegerNetwork, Scratch},
         moves::MoveRows,
         simd::Level,
     };
@@ -387,6 +411,31 @@ mod tests {
         let sections = start.shape.sections();
         let new = &start.state.weights[sections.policy_in.range.clone()][64 * TINY.inputs.len()..];
         assert!(new.iter().filter(|weight| **weight != 0.0).count() > new.len() / 2);
+    }
+
+    #[test]
+    fn a_value_of_the_same_sizes_can_be_taken_from_another_network() {
+        let wide = Shape {
+            policy: 128,
+            ..TINY
+        };
+        let policy = export(&random_start(wide, 5), &[]);
+        let value = export(&random_start(TINY, 6), &[]);
+        let mut joined = start_from(&policy, Changes::default(), 1).unwrap();
+        take_value(&mut joined, &value).unwrap();
+        let [from_policy, from_value] = [policy, value].map(|bytes| file::read(&bytes).unwrap());
+        let expected = IntegerNetwork {
+            value: from_value.value,
+            value_head: from_value.value_head,
+            ..from_policy
+        };
+        assert_eq!(file::read(&export(&joined, &[])).unwrap(), expected);
+
+        let other = Shape { value: 128, ..TINY };
+        let before = joined.clone();
+        let error = take_value(&mut joined, &export(&random_start(other, 7), &[])).unwrap_err();
+        assert!(error.to_string().contains("128 (value)"), "{error}");
+        assert!(joined == before);
     }
 
     #[test]
