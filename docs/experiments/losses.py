@@ -5,8 +5,8 @@
     docs/experiments/losses.py table JUDGED.jsonl
 
 `judge` lets a strong engine evaluate every position of the games; games that JUDGED.jsonl holds are not judged again.
-`table` prints how much of a point a move costs on average (with an interval of 95 %, as if moves were independent), what
-that adds up to in a game, and in how many of the drawn games Scorn was ahead by at least 1.5 pawns once.
+`table` prints how much of a point a move costs on average (with an interval of 95 %, as if moves were independent),
+what that adds up to in a game, and in how many of the drawn games Scorn was ahead by at least 1.5 pawns once.
 
 Needs python-chess (pip install chess).
 """
@@ -73,6 +73,8 @@ def judged(path: str) -> Iterator[dict]:
 
 def table(args: argparse.Namespace) -> None:
     games = list(judged(args.judged))
+    if not games:
+        raise SystemExit(f"{args.judged} holds no games: judge some first")
     print("| Pieces | Moves | Scorn loses a move | and a game | Moves | The opponent loses a move | and a game |")
     print("|---|---|---|---|---|---|---|")
     for least, most in zip(STAGES, STAGES[1:]):
@@ -84,6 +86,9 @@ def table(args: argparse.Namespace) -> None:
                 for move in game["moves"]
                 if move["scorn"] == by_scorn and least <= move["pieces"] < most
             ]
+            if len(losses) < 2:
+                cells += [len(losses), "", ""]
+                continue
             mean = statistics.fmean(losses)
             error = 1.96 * statistics.stdev(losses) / math.sqrt(len(losses))
             cells += [len(losses), f"{mean:.4f} ± {error:.4f}", f"{sum(losses) / len(games):.2f}"]
