@@ -29,21 +29,22 @@ AHEAD = 1.5
 
 
 def judged_moves(engine: chess.engine.SimpleEngine, game: chess.pgn.Game, nodes: int) -> list[dict]:
-    """Of each move: whether Scorn played it, the pieces before it, and the evaluations around it for Scorn."""
+    """Of each move: whether Scorn played it, the pieces before it, the points that it cost its side (0 to 1), and the
+    evaluation after it in pawns for Scorn."""
     scorn = chess.WHITE if game.headers["White"].startswith("Scorn") else chess.BLACK
 
-    def evaluate(board: chess.Board) -> dict:
-        score = engine.analyse(board, chess.engine.Limit(nodes=nodes), game=game)["score"]
-        points = score.wdl(model="lichess", ply=board.ply()).pov(scorn).expectation()
-        return {"points": points, "pawns": score.pov(scorn).score(mate_score=10_000) / 100}
+    def evaluate(board: chess.Board) -> tuple[float, float]:
+        score = engine.analyse(board, chess.engine.Limit(nodes=nodes), game=game)["score"].pov(scorn)
+        return score.wdl(model="lichess").expectation(), score.score(mate_score=10_000) / 100
 
     moves, board = [], game.board()
-    before = evaluate(board)
+    before, _ = evaluate(board)
     for move in game.mainline_moves():
         by_scorn, pieces = board.turn == scorn, len(board.piece_map())
         board.push(move)
-        after = evaluate(board)
-        moves.append({"scorn": by_scorn, "pieces": pieces, "before": before, "after": after})
+        after, pawns = evaluate(board)
+        loss = max(0.0, before - after if by_scorn else after - before)
+        moves.append({"scorn": by_scorn, "pieces": pieces, "loss": loss, "pawns": pawns})
         before = after
     return moves
 
@@ -81,7 +82,7 @@ def table(args: argparse.Namespace) -> None:
         cells = []
         for by_scorn in (True, False):
             losses = [
-                max(0.0, (move["before"]["points"] - move["after"]["points"]) * (1 if by_scorn else -1))
+                move["loss"]
                 for game in games
                 for move in game["moves"]
                 if move["scorn"] == by_scorn and least <= move["pieces"] < most
@@ -94,7 +95,7 @@ def table(args: argparse.Namespace) -> None:
             cells += [len(losses), f"{mean:.4f} ± {error:.4f}", f"{sum(losses) / len(games):.2f}"]
         print(f"| {least} to {most - 1} | " + " | ".join(map(str, cells)) + " |")
     drawn = [game for game in games if game["result"] == "1/2-1/2"]
-    ahead = sum(max(move["after"]["pawns"] for move in game["moves"]) >= AHEAD for game in drawn)
+    ahead = sum(max(move["pawns"] for move in game["moves"]) >= AHEAD for game in drawn)
     print(f"\n{len(games)} games; in {ahead} of {len(drawn)} drawn ones Scorn was ahead by {AHEAD} pawns once.")
 
 
