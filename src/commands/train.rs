@@ -6,7 +6,7 @@ use std::{
     slice,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
 
 use crate::commands::numbers::{count, non_negative, positive};
@@ -294,6 +294,11 @@ pub fn run(args: &TrainArgs) -> Result<()> {
 }
 
 fn start(args: &StartArgs) -> Result<()> {
+    let reinitialises_value = matches!(args.reinit, Some(NetworkPart::Value | NetworkPart::Both));
+    ensure!(
+        !(args.value_from.is_some() && reinitialises_value),
+        "--value-from replaces the value that --reinit would initialise: leave out one of the two"
+    );
     let inputs: Vec<PathBuf> = args
         .network
         .iter()

@@ -166,7 +166,7 @@ fn self_play_becomes_a_network_that_plays_on() {
 }
 
 #[test]
-fn train_start_does_not_replace_its_input() {
+fn train_start_replaces_no_input_and_initialises_no_value_twice() {
     let folder = tempfile::tempdir().unwrap();
     let [checkpoint, network] = ["checkpoint", "x.onnx"].map(|name| folder.path().join(name));
     let (checkpoint, network) = (text(&checkpoint), text(&network));
@@ -179,6 +179,17 @@ fn train_start_does_not_replace_its_input() {
     let errors = String::from_utf8_lossy(&refused.stderr);
     assert!(errors.contains("is an input too"), "{errors}");
     assert!(std::fs::read(network).unwrap() == before);
+    let twice = [
+        "--network",
+        network,
+        "--value-from",
+        network,
+        "--reinit",
+        "value",
+    ];
+    let refused = scorn(&[&["train", "start", checkpoint, "--force"], &twice[..]].concat());
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert!(errors.contains("leave out one of the two"), "{errors}");
 }
 
 #[test]
