@@ -77,6 +77,9 @@ def losses(program, options, labels, nodes):
     """The loss of the chosen move in each position."""
     lost = []
     with chess.engine.SimpleEngine.popen_uci([program, "--show-hidden"]) as engine:
+        # Otherwise python-chess would not send values that the engine announces as defaults.
+        engine.protocol.config.clear()
+        engine.protocol.target_config.clear()
         engine.configure({"Threads": 1, "Seed": 1, **options})
         for fen, moves in labels:
             chosen = engine.play(chess.Board(fen), chess.engine.Limit(nodes=nodes), game=fen).move.uci()

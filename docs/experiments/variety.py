@@ -34,6 +34,9 @@ PLIES = 8
 
 def start(program, **options):
     engine = chess.engine.SimpleEngine.popen_uci([program, "--show-hidden", "--threads", "1"])
+    # Otherwise python-chess would not send values that the engine announces as defaults.
+    engine.protocol.config.clear()
+    engine.protocol.target_config.clear()
     engine.configure(options)
     return engine
 
