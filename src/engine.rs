@@ -13,6 +13,7 @@ pub mod settings;
 pub mod strength;
 mod think;
 mod timing;
+mod user_options;
 
 #[cfg(test)]
 mod tests;

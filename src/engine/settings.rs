@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::{Go, autopilot::Autopilot, strength};
+use super::{Go, autopilot::Autopilot, strength, user_options::UserOptions};
 use crate::{
     chess::History,
     network::{backend::from_lc0, source::recommended::recommended_options},
@@ -30,6 +30,8 @@ enum Use {
 pub struct Settings {
     /// Network and profile are those in force.
     layers: Layers,
+    /// Where the user's layer comes from.
+    user: UserOptions,
     /// What user and configuration file have set.
     as_set: Options,
     in_force: Resolved,
@@ -54,6 +56,7 @@ impl Settings {
         }
         let mut settings = Settings {
             network: String::new(),
+            user: UserOptions::new(&layers),
             layers,
             in_force: Resolved::default(),
             used_for: use_of(&as_set),
@@ -112,19 +115,27 @@ impl Settings {
     /// # Errors
     /// When there is no such option or the value does not fit.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
-        let (layer, before) = (self.layers.user.clone(), self.as_set.clone());
+        let (user, before) = (self.user.clone(), self.as_set.clone());
         let (value, note) = from_lc0(name, value);
-        let ignored = self.layers.user.set_as_in_lc0(name, value)?;
+        let ignored = self.user.set(name, value)?;
         if let Some(text) = note.or(ignored) {
             (self.note)(&text);
         }
+        self.layers.user = self.user.layer();
         self.as_set = self.layers.as_set();
         if self.as_set.profiles != before.profiles
             && let Err(error) = self.autopilot.load(&self.as_set.profiles)
         {
-            (self.layers.user, self.as_set) = (layer, before);
+            self.layers.user = user.layer();
+            (self.user, self.as_set) = (user, before);
             (self.note)(&format!("error: {error}"));
             return Ok(());
+        }
+        if self.user.sends_everything() && !user.sends_everything() {
+            (self.note)(
+                "the GUI sends all options: those with their defaults count as not set, so that network and profiles \
+                 may set them",
+            );
         }
         self.apply_for_game();
         if self.as_set.invalidated_since(&before) >= Invalidates::OtherNetworks {

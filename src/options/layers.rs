@@ -89,6 +89,19 @@ impl Layer {
         Ok(note)
     }
 
+    /// The names of the options that are set to other values than those in `options`.
+    pub fn differences(&self, options: &Options) -> BTreeSet<&'static str> {
+        let different = self.values.differences(options).into_iter();
+        different.filter(|name| self.sets(name)).collect()
+    }
+
+    /// Takes back what was set for the option with this name in the table.
+    pub fn unset(&mut self, name: &str) {
+        if let Some(name) = self.names.take(name) {
+            self.values.copy(name, &Options::default());
+        }
+    }
+
     /// Whether the option with this name in the table is set.
     pub fn sets(&self, name: &str) -> bool {
         self.names.contains(name)
@@ -237,6 +250,18 @@ mod tests {
         let settings = [("RootChoice", "visits".to_owned())];
         assert_eq!(layers.user.settings(), settings);
         assert_eq!(layers.setter_of("RootChoice"), Some(Source::User));
+        assert!(layers.user.differences(&Options::default()).is_empty());
+        layers.user.set("CPuct", "2").unwrap();
+        assert!(
+            layers
+                .user
+                .differences(&Options::default())
+                .contains("CPuct")
+        );
+        layers.user.unset("RootChoice");
+        layers.user.unset("CPuct");
+        assert_eq!(layers.user, Layer::default());
+        assert_eq!(layers.resolve().source_of("RootChoice"), Source::Network);
     }
 
     #[test]

@@ -30,6 +30,37 @@ fn facts(fen: &str, side: Color, rating: Option<u32>) -> OddsFacts {
     }
 }
 
+/// Cute Chess stores all options that it was told, and sends them all.
+#[test]
+fn a_gui_that_sends_every_default_leaves_the_choice_to_network_and_profile() {
+    let mut session = Session::with(&["--threads", "1"]);
+    session.send("uci");
+    let options = session.until("uciok");
+    let with_value = options.iter().filter_map(|line| {
+        let (name, rest) = line.strip_prefix("option name ")?.split_once(" type ")?;
+        let (_, default) = rest.split_once(" default ")?;
+        let default = default.split(" min ").next()?.split(" var ").next()?;
+        Some(format!("setoption name {name} value {default}"))
+    });
+    let commands: Vec<_> = with_value.collect();
+    assert!(commands.len() > 40, "{}", commands.len());
+    commands.iter().for_each(|command| session.send(command));
+    let notes = session.send_and_sync(&format!("position fen {QUEEN}"));
+    let has = |text: &str| notes.iter().any(|line| line.contains(text));
+    assert!(has("the GUI sends all options"), "{notes:?}");
+    assert!(has("profile odds given"), "{notes:?}");
+    assert!(has("WeightsFile <built in odds>"), "{notes:?}");
+    let (_, lines) = session.go("go nodes 20");
+    let lines = notes.iter().chain(&lines);
+    let recommended = lines.filter(|line| line.contains("the network recommends"));
+    let recommended: Vec<_> = recommended.collect();
+    assert!(!recommended.is_empty());
+    assert!(
+        recommended.iter().all(|line| !line.contains("user:")),
+        "{recommended:?}"
+    );
+}
+
 /// The odds positions that bots on lichess accept.
 fn fenlist() -> Option<Vec<Value>> {
     let path = shared("books/odds-fenlist.json")?;
