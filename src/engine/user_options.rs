@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use crate::options::{
-    OptionError, Options,
+    OptionError, OptionRow, Options,
     layers::{Layer, Layers},
 };
 
@@ -19,6 +19,8 @@ pub(super) struct UserOptions {
     flags: Layer,
     /// The values that are announced to the GUI as defaults.
     announced: Options,
+    /// How many options are announced.
+    announced_count: usize,
     /// By flags and by the GUI.
     all: Layer,
     /// The names, in the table, of the options that the GUI has set.
@@ -28,9 +30,12 @@ pub(super) struct UserOptions {
 impl UserOptions {
     /// Before the GUI sends an option.
     pub(super) fn new(layers: &Layers) -> UserOptions {
+        let announced = layers.as_set();
+        let is_announced = |row: &&OptionRow| announced.show_hidden || !row.is_hidden;
         UserOptions {
             flags: layers.user.clone(),
-            announced: layers.as_set(),
+            announced_count: announced.rows().iter().filter(is_announced).count(),
+            announced,
             all: layers.user.clone(),
             sent: BTreeSet::new(),
         }
@@ -48,9 +53,7 @@ impl UserOptions {
 
     /// Whether the GUI has sent at least half of the options that are announced to it. It manages some of them itself.
     pub(super) fn sends_everything(&self) -> bool {
-        let rows = self.announced.rows().into_iter();
-        let announced = rows.filter(|row| self.announced.show_hidden || !row.is_hidden);
-        2 * self.sent.len() >= announced.count()
+        2 * self.sent.len() >= self.announced_count
     }
 
     /// The user's layer.
