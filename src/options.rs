@@ -53,6 +53,12 @@ pub const BUTTONS: &[(&str, &str)] = &[
 pub const PLAIN_PUCT: u32 = 1_000_000_000;
 
 impl Options {
+    /// The rows that `uci` announces: with `ShowHidden` all of them.
+    pub fn announced_rows(&self) -> impl Iterator<Item = OptionRow> {
+        let rows = self.rows().into_iter();
+        rows.filter(|row| self.show_hidden || !row.is_hidden)
+    }
+
     /// Whether there is no search-contempt: no node's replies freeze.
     pub fn is_plain_puct(&self) -> bool {
         let limit = self.sc_limit.unsigned_abs();

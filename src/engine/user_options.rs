@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use crate::options::{
-    OptionError, OptionRow, Options,
+    OptionError, Options,
     layers::{Layer, Layers},
 };
 
@@ -31,10 +31,9 @@ impl UserOptions {
     /// Before the GUI sends an option.
     pub(super) fn new(layers: &Layers) -> UserOptions {
         let announced = layers.as_set();
-        let is_announced = |row: &&OptionRow| announced.show_hidden || !row.is_hidden;
         UserOptions {
             flags: layers.user.clone(),
-            announced_count: announced.rows().iter().filter(is_announced).count(),
+            announced_count: announced.announced_rows().count(),
             announced,
             all: layers.user.clone(),
             sent: BTreeSet::new(),

@@ -34,7 +34,7 @@ use crate::{
     config_file,
     engine::{Ended, Engine, SearchRequest, loader::Retry},
     files::{LineEnd, read_line, skip_line},
-    options::{BUTTONS, CONFIG_FILE, OptionRow, layers::Layers},
+    options::{BUTTONS, CONFIG_FILE, layers::Layers},
     player::Load,
     threads,
     version::VERSION,
@@ -373,9 +373,7 @@ impl Session {
     fn identify(&self) {
         self.output.line(&format!("id name Scorn {VERSION}"));
         self.output.line("id author the Scorn developers");
-        let options = self.engine.options();
-        let is_shown = |row: &OptionRow| options.show_hidden || !row.is_hidden;
-        for row in options.rows().into_iter().filter(is_shown) {
+        for row in self.engine.options().announced_rows() {
             for line in row.uci_lines() {
                 self.output.line(&line);
             }
