@@ -262,7 +262,8 @@ options! {
     "OpponentWeights"                     "opponent-weights"              [network weights, drops OtherNetworks]
         opponent_weights:                   String                        = "";
     /// Rating of the modelled opponent if OpponentWeights is empty: the built-in network predicts the moves of humans
-    /// with this rating, or with the nearest one from 1100 to 1900. 0 disables this.
+    /// with this rating, or with the nearest one from 1100 to 2600: up to 1900 on lichess's scale, at 2600 grandmasters
+    /// (FIDE). 0 disables this.
     "OpponentRating"                      "opponent-rating"               [network weights, drops OtherNetworks]
         opponent_rating:                    u32 [0, 3500]                 = 0;
     /// Share of the opponent's network in the priors at the opponent's nodes. The main network provides the rest.
@@ -508,7 +509,7 @@ options! {
     "UCI_Elo"                             "elo"                           [engine play, only uci]
         elo:                                u32 [1200, 2200]              = 1500;
     /// Networks that predict human moves, used by UCI_LimitStrength up to 1950 Elo: `<built in human {maia}>`, or a
-    /// file name in which `{maia}` stands for a rating from 1100 to 1900. Empty limits the nodes and adds randomness
+    /// file name, in which `{maia}` stands for a rating from 1100 to 1900. Empty limits the nodes and adds randomness
     /// instead.
     "HumanWeights"                        "human-weights"                 [engine play, only uci]
         human_weights:                      String                        = "";

@@ -130,13 +130,13 @@ mod tests {
     #[test]
     fn the_rating_of_a_side_selects_its_model() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        let game = "[WhiteElo \"1449\"]\n[BlackElo \"2700\"]\n\n1. e4 *\n";
+        let game = "[WhiteElo \"1449\"]\n[BlackElo \"2701\"]\n\n1. e4 *\n";
         std::io::Write::write_all(&mut file, game.as_bytes()).unwrap();
         let item = from_pgn(file.path()).unwrap().next().unwrap().unwrap();
         let mut options = Options::default();
         let of = |options: &Options, side| weights(options, &item, side);
         assert_eq!(of(&options, Color::White), human_name(1400));
-        assert_eq!(of(&options, Color::Black), human_name(1900));
+        assert_eq!(of(&options, Color::Black), human_name(2600));
         options.set("OpponentRating", "1250").unwrap();
         assert_eq!(of(&options, Color::White), human_name(1250));
         options.set("OpponentWeights", "maia.pb.gz").unwrap();

@@ -132,7 +132,7 @@ struct RunArgs {
 #[derive(Args, Debug)]
 struct MixtureArgs {
     /// Training data: a record file of dataset or a positions-*.vis file of selfplay, and its share of every batch;
-    /// for networks with inputs of history also the rating of the players (1100, 1500 or 1900), for those with inputs
+    /// for networks with inputs of history also the rating of the players (1100, 1500, 1900 or 2600), for those with inputs
     /// of the opponent the color that the engine plays (white or black); repeatable
     #[arg(long, required = true, value_name = "FILE[@PLAYERS]:SHARE")]
     data: Vec<MixPart>,
@@ -236,9 +236,9 @@ struct ExportArgs {
     /// Replace the file if it exists
     #[arg(long)]
     force: bool,
-    /// Rating of the players whose moves the network predicts, 700 to 2300: a network with an input of the rating
+    /// Rating of the players whose moves the network predicts, 700 to 2600: a network with an input of the rating
     /// becomes one for this rating only [default: one for all ratings]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(700..=2300))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(700..=2600))]
     rating: Option<u32>,
     /// Name of the network, for its metadata
     #[arg(long, default_value = "")]

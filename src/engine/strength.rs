@@ -62,7 +62,7 @@ pub(super) fn is_limited(options: &Options) -> bool {
 /// The network that predicts human moves and plays in place of `WeightsFile`, if the limit uses one.
 pub(super) fn human_network(options: &Options) -> Option<String> {
     (is_limited(options) && options.elo <= MAX_HUMAN_ELO)
-        .then(|| odds::name_of_maia(&options.human_weights, options.elo))
+        .then(|| odds::name_for_rating(&options.human_weights, options.elo))
         .filter(|name| !name.is_empty())
 }
 

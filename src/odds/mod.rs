@@ -10,7 +10,7 @@ mod signature;
 pub use self::{
     profiles::{
         BUILT_IN, NetworkChoice, OFF, OddsFacts, ProfileError, Profiles, ResolvedProfiles,
-        name_of_maia,
+        name_for_rating,
     },
     signature::{Signature, SignatureError},
 };

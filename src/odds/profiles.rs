@@ -26,6 +26,8 @@ static BUILT_IN_TEXT: &str = include_str!("profiles.toml");
 
 /// Sets DrawScore from the engine's point of view instead of White's.
 const OWN_DRAW_SCORE: &str = "OwnDrawScore";
+/// Stands for the rating in the name of a network, to the nearest hundred.
+const RATING: &str = "{rating}";
 /// Stands for the nearest rating of a Maia network in a file name.
 const MAIA: &str = "{maia}";
 /// The ratings of the Maia networks.
@@ -174,11 +176,20 @@ impl Profile {
     }
 }
 
-/// A file name with the nearest rating of a Maia network in place of `{maia}`.
-pub fn name_of_maia(name: &str, rating: u32) -> String {
-    let rating = rating.clamp(MAIA_RATINGS.start, MAIA_RATINGS.end - 1);
-    let hundreds = (rating + 50) / 100 * 100;
-    name.replace(MAIA, &hundreds.to_string())
+/// The name of a network with a rating, to the nearest hundred, in place of `{rating}`, and the nearest rating of a Maia
+/// network in place of `{maia}`.
+pub fn name_for_rating(name: &str, rating: u32) -> String {
+    let hundreds = |rating: u32| ((rating + 50) / 100 * 100).to_string();
+    let maia = rating.clamp(MAIA_RATINGS.start, MAIA_RATINGS.end - 1);
+    name.replace(RATING, &hundreds(rating))
+        .replace(MAIA, &hundreds(maia))
+}
+
+/// The place of a rating in a name, if it has one.
+fn placeholder(name: &str) -> Option<&'static str> {
+    [RATING, MAIA]
+        .into_iter()
+        .find(|place| name.contains(place))
 }
 
 impl ProfileSetting {
@@ -188,10 +199,10 @@ impl ProfileSetting {
             let value: f64 = self.value.trim().parse().ok()?;
             return Some((-value).to_string());
         }
-        if !self.value.contains(MAIA) {
-            return Some(self.value.clone());
+        match placeholder(&self.value) {
+            Some(_) => Some(name_for_rating(&self.value, facts.rating?)),
+            None => Some(self.value.clone()),
         }
-        Some(name_of_maia(&self.value, facts.rating?))
     }
 }
 
@@ -440,8 +451,10 @@ fn setting(
     if let Err(error) = options.set(row.name, &text) {
         return mistake(place, error.to_string());
     }
-    if text.contains(MAIA) && row.kind != OptionKind::Text {
-        return mistake(place, format!("{MAIA} is valid in file names only"));
+    if let Some(found) = placeholder(&text)
+        && row.kind != OptionKind::Text
+    {
+        return mistake(place, format!("{found} is valid in names of networks only"));
     }
     Ok(ProfileSetting {
         option: row.name,

@@ -70,8 +70,11 @@ pub const INPUTS: usize = SIDES + 2 * SIDE;
 pub const PAST_MOVES: usize = 2;
 /// Their inputs: the piece x square, the square it left, the kind of a captured piece (P N B R Q).
 pub const MOVE_INPUTS: usize = 6 * 64 + 64 + 5;
-/// The ratings that have an input of their own, ascending.
-pub const RATINGS: [u32; 3] = [1100, 1500, 1900];
+/// The ratings that have an input of their own, ascending: those of the Maia networks on lichess's scale, and that of
+/// grandmasters on FIDE's.
+pub const RATINGS: [u32; 4] = [1100, 1500, 1900, 2600];
+/// How many of them networks have had from the beginning.
+pub const FIRST_RATINGS: usize = 3;
 
 /// Who is to move in a game against a fallible opponent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,10 +13,11 @@
 //! | `/output/mlh` | \[batch, 1\] | plies left |
 //!
 //! The version is the set of inputs ([`InputSet`]): `sparse-2` those of the position, `sparse-4` those of the position
-//! and who is to move, `sparse-5` and `sparse-6` these with classes of moves in the policy, `sparse-7` those of the
+//! and who is to move, `sparse-5` and `sparse-6` these with classes of moves in the policy, `sparse-8` those of the
 //! position, of the last moves and of the players' rating, with classes for human moves (`sparse-3` had others). Files
 //! of the first version (`sparse-1`, 49 planes) have the first [`FIRST_INPUTS`] inputs only. They are read as networks
-//! with weights of 0 for the other inputs, and runtimes get a graph with all inputs.
+//! with weights of 0 for the other inputs, and runtimes get a graph with all inputs. Those of `sparse-7` have the first
+//! [`FIRST_RATINGS`] ratings only; the others are read as the last of these.
 
 use std::collections::HashMap;
 
@@ -24,7 +25,7 @@ use prost::Message;
 use thiserror::Error;
 
 use super::classes::MoveClasses;
-use super::features::{FIRST_INPUTS, INPUTS, InputSet, PIECE_INPUTS};
+use super::features::{FIRST_INPUTS, FIRST_RATINGS, INPUTS, InputSet, PIECE_INPUTS, RATINGS};
 use super::infer::{self, First, IntegerNetwork, IntegerValueHead, LARGEST_BIAS};
 use super::moves::row_count;
 use super::network::{
@@ -40,7 +41,9 @@ pub const ENCODING_KEY: &str = "scorn.encoding";
 /// Inputs, rows and integers as they are in this version.
 pub const ENCODING: &str = "sparse-2";
 /// The same with inputs of the last moves and the players' rating.
-pub const HISTORY_ENCODING: &str = "sparse-7";
+pub const HISTORY_ENCODING: &str = "sparse-8";
+/// The same without the rating of grandmasters.
+const FIRST_HISTORY_ENCODING: &str = "sparse-7";
 /// Those of the position, and who is to move.
 pub const OPPONENT_ENCODING: &str = "sparse-4";
 /// Those of the position, with tactical classes of moves.
@@ -48,10 +51,15 @@ pub const CLASSES_ENCODING: &str = "sparse-5";
 /// Those, and who is to move.
 pub const OPPONENT_CLASSES_ENCODING: &str = "sparse-6";
 /// Versions that can be read, how many inputs their files have, and the inputs of the networks.
-const VERSIONS: [(&str, usize, InputSet); 6] = [
+const VERSIONS: [(&str, usize, InputSet); 7] = [
     (ENCODING, INPUTS, InputSet::Position),
     ("sparse-1", FIRST_INPUTS, InputSet::Position),
     (HISTORY_ENCODING, InputSet::History.len(), InputSet::History),
+    (
+        FIRST_HISTORY_ENCODING,
+        InputSet::History.len() - (RATINGS.len() - FIRST_RATINGS),
+        InputSet::History,
+    ),
     (
         OPPONENT_ENCODING,
         InputSet::Opponent.len(),
@@ -89,7 +97,7 @@ pub enum FileError {
     /// It is another kind of network.
     #[error(
         "not a sparse network that this version reads: the metadata entry {ENCODING_KEY} is {found}, expected \
-         sparse-1, sparse-2 or sparse-4 to sparse-7"
+         sparse-1, sparse-2 or sparse-4 to sparse-8"
     )]
     Encoding {
         /// The entry's value, or that it is missing.
@@ -484,7 +492,7 @@ fn read_with_metadata(bytes: &[u8]) -> Result<(IntegerNetwork, Metadata), FileEr
     let out = tensors.floats("/value/out/weights", &[units, outputs])?;
     let out_bias = tensors.floats("/value/out/bias", &[outputs])?;
     let mut direct = tensors.floats("/value/direct/weights", &[inputs, OUTPUTS])?;
-    direct.resize(set.len() * OUTPUTS, 0.0);
+    add_later_inputs(&mut direct, (inputs, set), OUTPUTS);
     let network = IntegerNetwork {
         inputs: set,
         rows: tensors.bytes("/policy/rows/weights", &[row_count(set), shape.policy / 2])?,
@@ -509,6 +517,23 @@ fn read_with_metadata(bytes: &[u8]) -> Result<(IntegerNetwork, Metadata), FileEr
         Err(damaged(format!(
             "its sizes {shape:?} do not belong together"
         )))
+    }
+}
+
+/// Adds the rows of weights of those inputs that a file lacks because its version is older: 0, but a rating's are those
+/// of the nearest one that it has.
+fn add_later_inputs<T: Copy + Default>(
+    weights: &mut Vec<T>,
+    (inputs, set): (usize, InputSet),
+    width: usize,
+) {
+    if set.has_history() {
+        let last = weights.len() - width;
+        for _ in inputs..set.len() {
+            weights.extend_from_within(last..last + width);
+        }
+    } else {
+        weights.resize(set.len() * width, T::default());
     }
 }
 
@@ -611,7 +636,7 @@ impl Tensors {
             )));
         }
         let mut weights = self.bytes(&format!("{name}/in/weights"), &[inputs, width])?;
-        weights.resize(set.len() * width, 0);
+        add_later_inputs(&mut weights, (inputs, set), width);
         Ok(First {
             width,
             weights,
@@ -674,18 +699,28 @@ mod tests {
             layer.weights[FIRST_INPUTS * layer.width..].fill(0);
         }
         network.value_head.direct[FIRST_INPUTS..].fill([0; OUTPUTS]);
-        let mut model = ModelProto::decode(&write(&network, &[("name", "old")])[..]).unwrap();
-        model.metadata_props[0].value = Some("sparse-1".into());
+        let bytes = of_fewer_inputs(&network, "sparse-1");
+        (network, bytes)
+    }
+
+    /// The file of a network in an earlier version, which has only the first of its inputs.
+    fn of_fewer_inputs(network: &IntegerNetwork, encoding: &str) -> Vec<u8> {
+        let (_, few, set) = *VERSIONS
+            .iter()
+            .find(|(name, ..)| *name == encoding)
+            .unwrap();
+        let mut model = ModelProto::decode(&write(network, &[("name", "old")])[..]).unwrap();
+        model.metadata_props[0].value = Some(encoding.into());
         for bytes in &mut model.graph.as_mut().unwrap().initializer {
             let mut tensor = TensorProto::decode(bytes.clone()).unwrap();
-            if tensor.dims.first() == Some(&(INPUTS as i64)) {
-                let size = tensor.raw_data.as_ref().unwrap().len() / INPUTS * FIRST_INPUTS;
-                tensor.dims[0] = FIRST_INPUTS as i64;
+            if tensor.dims.first() == Some(&(set.len() as i64)) {
+                let size = tensor.raw_data.as_ref().unwrap().len() / set.len() * few;
+                tensor.dims[0] = few as i64;
                 tensor.raw_data.as_mut().unwrap().truncate(size);
                 *bytes = tensor.encode_to_vec().into();
             }
         }
-        (network, model.encode_to_vec())
+        model.encode_to_vec()
     }
 
     #[test]
@@ -720,6 +755,22 @@ mod tests {
         assert_eq!(any.sparse.map(InputSet::from), Some(InputSet::History));
         assert!(read(&any.bytes).unwrap() == network.for_rating(DEFAULT_RATING));
         assert!(read(&chosen.bytes).unwrap() == read(&rated).unwrap());
+    }
+
+    #[test]
+    fn a_file_without_grandmasters_takes_them_for_the_best_it_knows() {
+        let network = network_of(Shape {
+            inputs: InputSet::History,
+            ..SHAPE
+        });
+        let bytes = of_fewer_inputs(&network, FIRST_HISTORY_ENCODING);
+        let old = read(&bytes).unwrap();
+        assert!(old.is_consistent() && old.inputs == InputSet::History);
+        assert!(old != network);
+        for rating in [1100, 1700, 1900] {
+            assert!(old.clone().for_rating(rating) == network.clone().for_rating(rating));
+        }
+        assert!(old.clone().for_rating(2600) == old.for_rating(1900));
     }
 
     #[test]

@@ -128,11 +128,11 @@ pub fn rating_inputs() -> Range<usize> {
     RATING..RATING + RATINGS.len()
 }
 
-/// The inputs of ratings and their shares for a rating; they sum to 1. Beyond the first and the last rating the shares
-/// are extrapolated, by as much as lies between two ratings at most.
+/// The inputs of ratings and their shares for a rating; they sum to 1. Below the first rating the shares are
+/// extrapolated, by as much as lies between it and the second at most; above the last one its own is taken.
 pub fn rating_shares(rating: u32) -> [(usize, f32); 2] {
     let step = RATINGS[1] - RATINGS[0];
-    let rating = rating.clamp(RATINGS[0] - step, RATINGS[RATINGS.len() - 1] + step);
+    let rating = rating.clamp(RATINGS[0] - step, RATINGS[RATINGS.len() - 1]);
     let above = RATINGS.partition_point(|&known| known <= rating);
     let low = above.saturating_sub(1).min(RATINGS.len() - 2);
     let span = (RATINGS[low + 1] - RATINGS[low]) as f32;
@@ -238,17 +238,17 @@ mod tests {
 
     #[test]
     fn ratings_between_inputs_share_them() {
-        let [low, middle, high] = RATINGS.map(|rating| rating_input(rating).unwrap());
-        assert_eq!((low, high), (RATING, InputSet::History.len() - 1));
+        let [low, middle, high, master] = RATINGS.map(|rating| rating_input(rating).unwrap());
+        assert_eq!((low, master), (RATING, InputSet::History.len() - 1));
         assert_eq!(rating_input(1300), None);
         for (rating, expected) in [
             (1100, [(low, 1.0), (middle, 0.0)]),
             (1200, [(low, 0.75), (middle, 0.25)]),
             (1500, [(middle, 1.0), (high, 0.0)]),
             (1800, [(middle, 0.25), (high, 0.75)]),
-            (1900, [(middle, 0.0), (high, 1.0)]),
-            (2100, [(middle, -0.5), (high, 1.5)]),
-            (4000, [(middle, -1.0), (high, 2.0)]),
+            (1900, [(high, 1.0), (master, 0.0)]),
+            (2250, [(high, 0.5), (master, 0.5)]),
+            (4000, [(high, 0.0), (master, 1.0)]),
             (900, [(low, 1.5), (middle, -0.5)]),
         ] {
             assert_eq!(rating_shares(rating), expected, "{rating}");

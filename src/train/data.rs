@@ -248,13 +248,11 @@ impl PositionFile {
         }
     }
 
-    /// What was before a position of the file: known in self-play files, whose positions follow each other.
-    fn past(&mut self, index: u64, drawn: &DrawnPosition) -> Result<Past> {
-        match (self, drawn) {
-            (PositionFile::Searched(file), DrawnPosition::Searched(searched)) => {
-                past::of_searched(file, index, &searched.record)
-            }
-            _ => Ok(Past::default()),
+    /// What was before a position of the file, as far as the positions before it tell.
+    fn past(&mut self, index: u64, record: &Record) -> Result<Past> {
+        match self {
+            PositionFile::Records(file) => past::before(|at| file.get(at), index, record),
+            PositionFile::Searched(file) => past::before(|at| file.record(at), index, record),
         }
     }
 
@@ -408,7 +406,7 @@ impl Mixture {
         }
         let settings = &self.settings;
         let past = match batch.inputs().has_history() {
-            true => sampler.files[part].past(at, &drawn)?,
+            true => sampler.files[part].past(at, drawn.record())?,
             false => Past::default(),
         };
         let past = settings.data[part].file.with_players(drawn.record(), past);
@@ -597,7 +595,7 @@ pub fn held_out<B: SampleBatch>(
     let mut positions = PositionFile::open(&file.path)?;
     let searched = match &mut positions {
         PositionFile::Records(records) => {
-            let records = held_out_records(records, count)?;
+            let records = held_out_records(records, count, empty().inputs())?;
             return Ok(chunks(&records, file, empty));
         }
         PositionFile::Searched(searched) => searched,
@@ -609,7 +607,7 @@ pub fn held_out<B: SampleBatch>(
         for &at in some {
             let position = searched.get(at)?;
             let past = match batch.inputs().has_history() {
-                true => past::of_searched(searched, at, &position.record)?,
+                true => past::before(|at| searched.record(at), at, &position.record)?,
                 false => Past::default(),
             };
             let past = file.with_players(&position.record, past);
@@ -639,8 +637,12 @@ fn places(count: u64, most: usize) -> Vec<u64> {
     places
 }
 
-/// Held-out records of a file, at random: at most `count`.
-fn held_out_records(file: &mut RecordFile, count: usize) -> Result<Vec<Record>> {
+/// Held-out records of a file, at random: at most `count`. With what was before them, where there are inputs for that.
+fn held_out_records(
+    file: &mut RecordFile,
+    count: usize,
+    inputs: InputSet,
+) -> Result<Vec<(Record, Past)>> {
     let mut rng = generator(1, 0, 0);
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     let draws = file.count.min(200 * count as u64);
@@ -651,25 +653,29 @@ fn held_out_records(file: &mut RecordFile, count: usize) -> Result<Vec<Record>> 
         let at = rng.random_range(0..file.count);
         let record = file.get(at)?;
         if record.held_out() && targets::is_useful(&record) && seen.insert(at) {
-            found.push(record);
+            let past = match inputs.has_history() {
+                true => past::before(|at| file.get(at), at, &record)?,
+                false => Past::default(),
+            };
+            found.push((record, past));
         }
     }
     Ok(found)
 }
 
-/// Records as test batches.
+/// Records, and what was before them, as test batches.
 pub(super) fn chunks<B: SampleBatch>(
-    records: &[Record],
+    records: &[(Record, Past)],
     file: &GamesFile,
     empty: impl Fn() -> B,
 ) -> Vec<B> {
     let settings = TargetSettings::for_tests(ResultShare::default());
     let batches = records.chunks(TEST_BATCH).map(|records| {
         let mut batch = empty();
-        for record in records {
+        for (record, past) in records {
             // Positions without targets are not tested.
             if targets::is_useful(record) {
-                let past = file.with_players(record, Past::default());
+                let past = file.with_players(record, *past);
                 let _ = batch.add(record, &past, &targets::of_record(record, &settings));
             }
         }

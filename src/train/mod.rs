@@ -545,6 +545,7 @@ mod tests {
     use crate::dataset::record::{Record, Source};
     use crate::dataset::record_file::{Layout, RecordWriter};
     use crate::sparse::features::InputSet;
+    use crate::sparse::history::Past;
     use std::fs;
 
     const TINY: Shape = Shape {
@@ -699,7 +700,8 @@ mod tests {
         // The averaged weights, which are exported, have memorised the positions, too.
         let checkpoint = Checkpoint::load(&folder.path().join("end").join(CHECKPOINT)).unwrap();
         let records = crate::dataset::record_file::read_all(&data).unwrap();
-        let training: Vec<Record> = records.into_iter().filter(|r| !r.held_out()).collect();
+        let training = records.into_iter().filter(|record| !record.held_out());
+        let training: Vec<_> = training.map(|record| (record, Past::default())).collect();
         let weights = &checkpoint.state.average;
         let measures = measure_floating(
             TINY,

@@ -1,28 +1,33 @@
-//! What was before a position of a self-play file, found in the positions before it.
+//! What was before a position of a file of games, found in the positions before it.
 //!
 //! Such a file has the positions of a game one after the other, with the moves that were played, but need not have all
-//! of them: fast searches and random moves are left out, and with `--record-side` the moves of the other side. A
-//! position before is used if the move played there, or that and one move of the other side, lead to what follows.
+//! of them: in self-play fast searches and random moves are left out, and with `--record-side` the moves of the other
+//! side. A position before is used if the move played there, or that and one move of the other side, lead to what
+//! follows. So nothing is found where a label has taken the played move's place.
 
 use anyhow::Result;
 use shakmaty::{Board, Chess, Color, Position};
 
 use crate::dataset::record::{NO_PLIES, Record};
-use crate::dataset::searched::SearchedFile;
 use crate::sparse::features::PAST_MOVES;
 use crate::sparse::history::Past;
 
-/// What was before position `index`, which has this record. The rating is left open.
+/// What was before position `index` of a file, which has this record; `read` reads the record of a position. The rating
+/// is left open.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub(super) fn of_searched(file: &mut SearchedFile, index: u64, record: &Record) -> Result<Past> {
+pub(super) fn before(
+    mut read: impl FnMut(u64) -> Result<Record>,
+    index: u64,
+    record: &Record,
+) -> Result<Past> {
     let Ok(now) = record.position() else {
         return Ok(Past::default());
     };
     let mut boards = Vec::with_capacity(PAST_MOVES);
     for at in (0..index).rev().take(PAST_MOVES) {
-        let before = file.record(at)?;
+        let before = read(at)?;
         if !add_boards(&mut boards, &before, (record, now.board())) || boards.len() == PAST_MOVES {
             break;
         }
@@ -83,7 +88,7 @@ mod tests {
     use super::*;
     use crate::chess::wdl::Value;
     use crate::dataset::record::Source;
-    use crate::dataset::searched::{Samples, SearchedRoot};
+    use crate::dataset::searched::{Samples, SearchedFile, SearchedRoot};
 
     /// The positions of a game, each with the move played in it, and what was before them.
     fn game(moves: &str) -> Vec<(Record, Past)> {
@@ -131,7 +136,7 @@ mod tests {
         let mut file = SearchedFile::open(&path).unwrap();
         let records = (0..).zip(records);
         records
-            .map(|(at, record)| of_searched(&mut file, at, record).unwrap())
+            .map(|(at, record)| before(|at| file.record(at), at, record).unwrap())
             .collect()
     }
 

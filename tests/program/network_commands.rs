@@ -234,7 +234,7 @@ fn one_network_predicts_the_moves_of_all_ratings() {
     assert_eq!(low["sha256"], high["sha256"]);
     let text = low.to_string();
     assert!(
-        text.contains("sparse-7") && text.contains("rating"),
+        text.contains("sparse-8") && text.contains("rating"),
         "{text}"
     );
 }

@@ -174,6 +174,28 @@ fn later_profiles_override_earlier_ones() {
 }
 
 #[test]
+fn names_of_networks_hold_the_opponent_s_rating() {
+    let value = |name: &str, rating: Option<u32>| {
+        let text = format!("[[profile]]\nset = {{ OpponentWeights = \"{name}\" }}");
+        let profiles = Profiles::parse(&text, "test").unwrap();
+        let resolved = profiles.resolve(&facts(QUEEN, Color::White, rating));
+        resolved.settings.first().map(|(_, value)| value.clone())
+    };
+    for (name, rating, expected) in [
+        ("<built in human {rating}>", 2149, "<built in human 2100>"),
+        ("<built in human {rating}>", 2850, "<built in human 2900>"),
+        ("maia-{maia}.pb.gz", 2149, "maia-1900.pb.gz"),
+        ("{rating}/maia-{maia}.pb.gz", 1050, "1100/maia-1100.pb.gz"),
+    ] {
+        assert_eq!(value(name, Some(rating)).as_deref(), Some(expected));
+        assert_eq!(value(name, None), None);
+    }
+    let profile = "[[profile]]\nset = { NodeLimit = \"{rating}\" }";
+    let error = Profiles::parse(profile, "test").unwrap_err().to_string();
+    assert!(error.contains("line 2"), "{error}");
+}
+
+#[test]
 fn all_conditions_of_a_profile_have_to_hold() {
     let qn = "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/R1BQKBNR w KQkq - 0 1";
     let black = OddsFacts {

@@ -87,7 +87,7 @@ pub fn bytes(weights: &str) -> Option<Option<&'static [u8]>> {
 /// Names of human models begin with this, have a rating and end with `>`.
 const HUMAN_PREFIX: &str = "<built in human ";
 /// The ratings that the model was trained on; others count as the nearest of these.
-pub const HUMAN_RATINGS: RangeInclusive<u32> = 1100..=1900;
+pub const HUMAN_RATINGS: RangeInclusive<u32> = 1100..=2600;
 
 /// The value of `OpponentWeights` that means the model of human players of this rating.
 pub fn human_name(rating: u32) -> String {
@@ -109,7 +109,7 @@ mod tests {
     fn names_of_human_models_hold_their_rating() {
         assert_eq!(human_rating(&human_name(1400)), Some(1400));
         assert_eq!(human_rating(&human_name(700)), Some(1100));
-        assert_eq!(human_rating(&human_name(2500)), Some(1900));
+        assert_eq!(human_rating(&human_name(2900)), Some(2600));
         for other in [
             "",
             "<built in>",
