@@ -1,22 +1,30 @@
 #!/usr/bin/env bash
 # Trains the model of people: a sparse network learns the predictions of the Maia networks in games that these play
-# against themselves and against the program, from normal openings and from starts at odds. The rating is an input, so
-# one network predicts the moves of all ratings.
+# against themselves and against the program, from normal openings and from starts at odds, and the moves of
+# grandmasters. The rating is an input, so one network predicts the moves of all ratings.
 #
-# Usage: human.sh SCORN NETWORKS MAIAS BOOKS FOLDER [ROUNDS]
-#   SCORN     the program; ONNX Runtime must be installed (8-bit arithmetic needs a processor with VNNI)
-#   NETWORKS  the folder networks/: sparse/ has the policy that is the start
+# Usage: human.sh SCORN NETWORKS MAIAS BOOKS FOLDER [ROUNDS [MINUTES]]
+#   SCORN     the program; ONNX Runtime must be installed
+#   NETWORKS  the folder networks/: human/ has the network from which it learns on
 #   MAIAS     a folder with maia-1100.pb.gz and the others
 #   BOOKS     normal-train.epd, odds-train.epd, normal-test.epd and odds-test.epd of scorn_training.human_books
-#   ROUNDS    of games, 45 000 positions each for each rating; default 56
+#   ROUNDS    of games, some 430 000 positions each for each rating; default 40
+#   MINUTES   of training, default 55
+# MASTERS, a variable, names a PGN file of grandmasters' games, the moves of which are learned for a rating of 2600;
+# without it there is nothing to learn for that rating.
+# TEACHER, a variable, has the options of the backend that evaluates the Maia networks; the default is OpenVINO's 16
+# bits, for a processor with AMX. Without it: TEACHER="Backend=onnx-cpu;BackendOptions=precision=int8".
 # Existing results are not made again.
 set -euo pipefail
-scorn=$1 networks=$2 maias=$3 books=$4 folder=$5 rounds=${6:-56}
+scorn=$1 networks=$2 maias=$3 books=$4 folder=$5 rounds=${6:-40} minutes=${7:-55}
+default="Backend=openvino;BackendOptions=precision=bf16,batch=32/64/128"
+exact="Backend=onnx-cpu;BackendOptions=precision=fp32"
+masters=${MASTERS:-}
 mkdir -p "$folder"
 
-# The policy of a Maia network is that of one node, without a temperature; moves are drawn from it.
-drawn="Temperature=1;PolicyTemperature"
-teacher() { echo "WeightsFile=$maias/maia-$1.pb.gz;Backend=onnx-cpu;BackendOptions=precision=$2;$drawn=1"; }
+# teacher RATING BACKEND: the policy of a Maia network is that of one node, without a temperature; moves are drawn from
+# it.
+teacher() { echo "WeightsFile=$maias/maia-$1.pb.gz;$2;Temperature=1;PolicyTemperature=1"; }
 
 engine="Temperature=1;PolicyTemperature=0.7"
 
@@ -27,40 +35,44 @@ play() {
     [ -s "$out/summary.json" ] && return
     # shellcheck disable=SC2046  # a flag or nothing
     "$scorn" selfplay --nodes 1 --refine-weights "" --games "$games" --book "$books/$book.epd" --seed "$seed" \
-        --a "$player" --b "$other" --a-plays both --parallel 256 --batch 128 --threads 1 --longest 300 \
+        --a "$player" --b "$other" --a-plays both --parallel 512 --batch 128 --threads 2 --longest 300 \
         --records --record-policy --games-per-file 100000 \
         $([ -d "$out" ] && echo --resume) --out "$out" "$@"
 }
 
-# Games to learn from, 600 of them a round. In a third of the rounds the other side is the program itself, with the
+# Games to learn from, 6000 of them a round. In a third of the rounds the other side is the program itself, with the
 # policy of its default network, and the positions are those of the Maia network only.
 kinds=(odds normal engine normal odds engine)
 for ((round = 0; round < rounds; round++)); do
     for rating in 1900 1500 1100; do
-        kind=${kinds[round % 6]} maia=$(teacher "$rating" int8)
-        out="$folder/$kind-$rating-$round" seed=$((11000000 + 10 * round + rating))
+        kind=${kinds[round % 6]} maia=$(teacher "$rating" "${TEACHER:-$default}")
+        out="$folder/$kind-$rating-$round" seed=$((21000000 + 10 * round + rating))
         case $kind in
-            engine) play "$out" odds-train "$seed" 1000 "$maia" "$engine" --record-side a ;;
-            *) play "$out" "$kind-train" "$seed" 600 "$maia" "$maia" ;;
+            engine) play "$out" odds-train "$seed" 8000 "$maia" "$engine" --record-side a ;;
+            *) play "$out" "$kind-train" "$seed" 6000 "$maia" "$maia" ;;
         esac
     done
 done
 # Games to measure on, from openings that no game above has, in 32 bits.
 for rating in 1100 1500 1900; do
     for kind in normal odds; do
-        maia=$(teacher "$rating" fp32)
-        play "$folder/test-$kind-$rating" "$kind-test" $((777 + rating)) 100 "$maia" "$maia"
+        maia=$(teacher "$rating" "$exact")
+        play "$folder/test-$kind-$rating" "$kind-test" $((777 + rating)) 120 "$maia" "$maia"
     done
 done
 
-# A data flag for each file, with its rating; its share is its size, and 1900 counts 1.6 times.
+# A data flag for each file, with its rating; its share is its size, and 1900 counts 1.6 times. Games of grandmasters
+# make a fifth of all, if there are any.
 data() {
-    local file rating
+    local file rating share sum=0
     for file in "$folder"/{odds,normal,engine}-*/positions-00001.vis; do
-        rating=${file%-*} rating=${rating##*-}
-        [ ! -s "$file" ] || printf -- '--data %s@%s:%s ' "$file" "$rating" \
-            "$(($(stat -c %s "$file") * (rating == 1900 ? 16 : 10)))"
+        rating=${file%/*} rating=${rating%-*} rating=${rating##*-}
+        [ -s "$file" ] || continue
+        share=$(($(stat -c %s "$file") * (rating == 1900 ? 16 : 10)))
+        sum=$((sum + share))
+        printf -- '--data %s@%s:%s ' "$file" "$rating" "$share"
     done
+    [ -z "$masters" ] || printf -- '--data %s@2600:%s ' "$folder/masters.rec" $((sum / 4))
 }
 tests() {
     local rating
@@ -68,16 +80,18 @@ tests() {
         printf -- '%s%s@%s ' "$1" "$folder/test-normal-$rating/positions-00001.vis" "$rating" \
             "$1" "$folder/test-odds-$rating/positions-00001.vis" "$rating"
     done
+    [ -z "$masters" ] || printf -- '%s%s@2600 ' "$1" "$folder/masters.rec"
 }
-# The start is the default network's policy. Its outputs do not change with the new inputs, whose weights are 0. The rate
-# falls to zero.
-[ -s "$folder/start" ] || "$scorn" train start "$folder/start" --inputs history \
-    --network "$networks/sparse/scorn-sparse.onnx" --reinit value --value-width 64 --hidden 16
+# It learns on from the network that there is; new columns have no effect at first. The rate falls to zero.
+[ -z "$masters" ] || [ -s "$folder/masters.rec" ] || "$scorn" dataset pgn --out "$folder/masters.rec" "$masters"
+[ -s "$folder/start" ] || "$scorn" train start "$folder/start" --network "$networks/human/scorn-human.onnx" \
+    --policy-width 1024
 # shellcheck disable=SC2046  # flags with their values
-"$scorn" train run --folder "$folder/run" --decay "$folder/start" --steps 37000 --result-share 0 --batch 2048 \
-    --chunk 256 --threads 2 --rate 1.2e-3 --warmup 100 --test-every 1500 --save-every 1000 $(tests "--test ") $(data)
+"$scorn" train run --folder "$folder/run" --decay "$folder/start" --minutes "$minutes" --result-share 0 --only policy \
+    --batch 2048 --chunk 256 --threads 2 --rate 1.2e-3 --warmup 100 --test-every 10000 --save-every 4000 \
+    $(tests "--test ") $(data)
 # shellcheck disable=SC2046  # files
 "$scorn" train measure "$folder/run/checkpoint" $(tests "") --result-share 0
 "$scorn" train export "$folder/run/checkpoint" "$folder/scorn-human.onnx" --force --license GPL-3.0-or-later \
-    --name "scorn-human 4" \
-    --data "the policies of maia-1100, 1500 and 1900 (Maia project, GPL-3.0) in games that they play from openings and odds"
+    --name "scorn-human 5" --data "the policies of maia-1100, 1500 and 1900 (Maia project, GPL-3.0) in games that they \
+play from openings and odds; moves of grandmasters' games"
