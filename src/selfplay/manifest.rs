@@ -288,7 +288,7 @@ mod tests {
         };
         let [weaker, stronger] = [1200, 1400].map(of_people);
         assert_ne!(weaker, stronger);
-        let beyond = [1900, 2400].map(of_people);
+        let beyond = [2600, 2900].map(of_people);
         assert_eq!(beyond[0], beyond[1]);
     }
 }
