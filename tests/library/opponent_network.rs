@@ -399,7 +399,8 @@ fn a_rating_selects_a_built_in_human_network() {
     );
     // Outside of the available ratings the nearest one is used.
     assert_eq!(at("600"), low);
-    assert_eq!(at("3000"), at("1900"));
+    assert_eq!(at("3000"), at("2600"));
+    assert_ne!(at("2600"), at("1900"));
     // The same by name; a dense network has the same opponent.
     assert_eq!(
         replies(&[("OpponentWeights", "<built in human 1300>")]),
