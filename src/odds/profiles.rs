@@ -26,8 +26,10 @@ static BUILT_IN_TEXT: &str = include_str!("profiles.toml");
 
 /// Sets DrawScore from the engine's point of view instead of White's.
 const OWN_DRAW_SCORE: &str = "OwnDrawScore";
-/// Stands for the rating in the name of a network, to the nearest hundred.
+/// Stands for the nearest rating of the model of people in the name of a network, in hundreds.
 const RATING: &str = "{rating}";
+/// The ratings of the model of people.
+const RATINGS: Range<u32> = 1100..2601;
 /// Stands for the nearest rating of a Maia network in a file name.
 const MAIA: &str = "{maia}";
 /// The ratings of the Maia networks.
@@ -176,13 +178,15 @@ impl Profile {
     }
 }
 
-/// The name of a network with a rating, to the nearest hundred, in place of `{rating}`, and the nearest rating of a Maia
-/// network in place of `{maia}`.
+/// The name of a network with a rating in place of `{rating}` and `{maia}`: the nearest one of the model of people, or of
+/// a Maia network, in hundreds.
 pub fn name_for_rating(name: &str, rating: u32) -> String {
-    let hundreds = |rating: u32| ((rating + 50) / 100 * 100).to_string();
-    let maia = rating.clamp(MAIA_RATINGS.start, MAIA_RATINGS.end - 1);
-    name.replace(RATING, &hundreds(rating))
-        .replace(MAIA, &hundreds(maia))
+    let nearest = |ratings: Range<u32>| {
+        let rating = rating.clamp(ratings.start, ratings.end - 1);
+        ((rating + 50) / 100 * 100).to_string()
+    };
+    name.replace(RATING, &nearest(RATINGS))
+        .replace(MAIA, &nearest(MAIA_RATINGS))
 }
 
 /// The place of a rating in a name, if it has one.
