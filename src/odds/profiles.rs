@@ -178,8 +178,8 @@ impl Profile {
     }
 }
 
-/// The name of a network with a rating in place of `{rating}` and `{maia}`: the nearest one of the model of people, or of
-/// a Maia network, in hundreds.
+/// The name of a network with a rating in place of `{rating}` and `{maia}`: the nearest one of the model of people, or
+/// of a Maia network, in hundreds.
 pub fn name_for_rating(name: &str, rating: u32) -> String {
     let nearest = |ratings: Range<u32>| {
         let rating = rating.clamp(ratings.start, ratings.end - 1);
