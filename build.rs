@@ -1,4 +1,5 @@
-//! Tells the compiler what is built: the target, and the commit if that is known.
+//! Tells the compiler what is built: the target, and the commit if that is known. Packs the networks that not every user
+//! needs: they make the program five megabytes smaller so, and are unpacked when they are first used.
 //!
 //! The commit is, in this order: the environment's `SCORN_COMMIT` (for packagers), the one that `cargo package` wrote
 //! into the package, the one of the git checkout. Builds from an archive have none. Debug builds have none either, so
@@ -10,6 +11,8 @@ use std::{env, fs, path::Path, process::Command};
 const DIGITS: usize = 12;
 
 fn main() {
+    #[cfg(feature = "networks")]
+    packed::write();
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=SCORN_COMMIT");
     let target = env::var("TARGET").unwrap_or_else(|_| "unknown target".to_owned());
@@ -26,6 +29,31 @@ fn main() {
     println!("cargo::rustc-env=SCORN_DESCRIPTION={version} (commit {shown}, {target})");
     if let Some(commit) = &commit {
         println!("cargo::rustc-env=SCORN_COMMIT={}", commit.trim());
+    }
+}
+
+#[cfg(feature = "networks")]
+mod packed {
+    use std::{env, fs::File, io::Write, path::Path};
+
+    use flate2::{Compression, write::GzEncoder};
+
+    /// The names of the files, which `src/network/source/built_in.rs` includes, and what is in them.
+    const NETWORKS: [(&str, &[u8]); 3] = [
+        ("dense.gz", include_bytes!("networks/scorn-default.onnx")),
+        ("human.gz", scorn_networks_human::HUMAN),
+        ("odds.gz", scorn_network_odds::ODDS),
+    ];
+
+    /// Writes them to `OUT_DIR`.
+    pub fn write() {
+        let folder = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
+        for (name, network) in NETWORKS {
+            let file = File::create(Path::new(&folder).join(name)).expect("OUT_DIR can be written");
+            let mut packed = GzEncoder::new(file, Compression::best());
+            packed.write_all(network).expect("OUT_DIR has room");
+            packed.finish().expect("OUT_DIR has room");
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
         cached::NetworkSettings,
         evaluator::evaluate_all,
         opponent::Role,
-        source::built_in::{HUMAN_RATINGS, bytes, human_name, human_rating},
+        source::built_in::{HUMAN_RATINGS, has_humans, human_name, human_rating},
     },
     options::Options,
     player::{Load, Player},
@@ -40,7 +40,7 @@ impl Opponents {
     /// the program was built without models.
     pub fn new(base: Player, load: Load) -> Option<Opponents> {
         let is_named = Role::Opponent.weights(&base.options).is_some();
-        let has_models = is_named || bytes(&human_name(UNKNOWN_RATING)).flatten().is_some();
+        let has_models = is_named || has_humans();
         (needs_network(&base.options.backend) && has_models).then(|| Opponents {
             base,
             load,

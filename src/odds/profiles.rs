@@ -1,7 +1,7 @@
 //! Files of profiles: TOML with a list of `[[profile]]`, each with conditions and the options to set.
 //! `docs/profiles.md` describes the format, and `profiles.toml` beside this file is the built-in one.
 
-use std::{ops::Range, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use shakmaty::Color;
 use thiserror::Error;
@@ -15,6 +15,7 @@ use crate::{
     chess::opponent::OpponentKind,
     files,
     options::{OptionError, OptionKind, Options},
+    sparse::features::RATINGS,
 };
 
 /// The value of `Profiles` for the built-in file.
@@ -28,12 +29,10 @@ static BUILT_IN_TEXT: &str = include_str!("profiles.toml");
 const OWN_DRAW_SCORE: &str = "OwnDrawScore";
 /// Stands for the nearest rating of the model of people in the name of a network, in hundreds.
 const RATING: &str = "{rating}";
-/// The ratings of the model of people.
-const RATINGS: Range<u32> = 1100..2601;
 /// Stands for the nearest rating of a Maia network in a file name.
 const MAIA: &str = "{maia}";
 /// The ratings of the Maia networks.
-const MAIA_RATINGS: Range<u32> = 1100..1901;
+const MAIA_RATINGS: [u32; 2] = [1100, 1900];
 
 /// The words of `colour`.
 const SIDES: [(&str, Color); 2] = [("white", Color::White), ("black", Color::Black)];
@@ -181,12 +180,12 @@ impl Profile {
 /// The name of a network with a rating in place of `{rating}` and `{maia}`: the nearest one of the model of people, or
 /// of a Maia network, in hundreds.
 pub fn name_for_rating(name: &str, rating: u32) -> String {
-    let nearest = |ratings: Range<u32>| {
-        let rating = rating.clamp(ratings.start, ratings.end - 1);
+    let nearest = |ratings: &[u32]| {
+        let rating = rating.clamp(ratings[0], ratings[ratings.len() - 1]);
         ((rating + 50) / 100 * 100).to_string()
     };
-    name.replace(RATING, &nearest(RATINGS))
-        .replace(MAIA, &nearest(MAIA_RATINGS))
+    name.replace(RATING, &nearest(&RATINGS))
+        .replace(MAIA, &nearest(&MAIA_RATINGS))
 }
 
 /// The place of a rating in a name, if it has one.

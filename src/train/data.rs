@@ -248,11 +248,13 @@ impl PositionFile {
         }
     }
 
-    /// What was before a position of the file, as far as the positions before it tell.
-    fn past(&mut self, index: u64, record: &Record) -> Result<Past> {
+    /// What was before a position of the file, as far as the positions before it tell and `inputs` ask for it.
+    fn past(&mut self, inputs: InputSet, index: u64, record: &Record) -> Result<Past> {
         match self {
-            PositionFile::Records(file) => past::before(|at| file.get(at), index, record),
-            PositionFile::Searched(file) => past::before(|at| file.record(at), index, record),
+            PositionFile::Records(file) => past::before(inputs, |at| file.get(at), index, record),
+            PositionFile::Searched(file) => {
+                past::before(inputs, |at| file.record(at), index, record)
+            }
         }
     }
 
@@ -405,10 +407,7 @@ impl Mixture {
             drawn.mirror();
         }
         let settings = &self.settings;
-        let past = match batch.inputs().has_history() {
-            true => sampler.files[part].past(at, drawn.record())?,
-            false => Past::default(),
-        };
+        let past = sampler.files[part].past(batch.inputs(), at, drawn.record())?;
         let past = settings.data[part].file.with_players(drawn.record(), past);
         let added = match &drawn {
             DrawnPosition::Record(record) => self.add_record(record, &past, rng, batch),
@@ -606,10 +605,8 @@ pub fn held_out<B: SampleBatch>(
         let mut batch = empty();
         for &at in some {
             let position = searched.get(at)?;
-            let past = match batch.inputs().has_history() {
-                true => past::before(|at| searched.record(at), at, &position.record)?,
-                false => Past::default(),
-            };
+            let read = |at| searched.record(at);
+            let past = past::before(batch.inputs(), read, at, &position.record)?;
             let past = file.with_players(&position.record, past);
             let targets = targets::of_searched(&position, &settings, &lengths);
             // Positions without targets are not tested.
@@ -653,10 +650,7 @@ fn held_out_records(
         let at = rng.random_range(0..file.count);
         let record = file.get(at)?;
         if record.held_out() && targets::is_useful(&record) && seen.insert(at) {
-            let past = match inputs.has_history() {
-                true => past::before(|at| file.get(at), at, &record)?,
-                false => Past::default(),
-            };
+            let past = past::before(inputs, |at| file.get(at), at, &record)?;
             found.push((record, past));
         }
     }

@@ -9,19 +9,23 @@ use anyhow::Result;
 use shakmaty::{Board, Chess, Color, Position};
 
 use crate::dataset::record::{NO_PLIES, Record};
-use crate::sparse::features::PAST_MOVES;
+use crate::sparse::features::{InputSet, PAST_MOVES};
 use crate::sparse::history::Past;
 
 /// What was before position `index` of a file, which has this record; `read` reads the record of a position. The rating
-/// is left open.
+/// is left open. Nothing is read for `inputs` without a past.
 ///
 /// # Errors
 /// When the file cannot be read.
 pub(super) fn before(
+    inputs: InputSet,
     mut read: impl FnMut(u64) -> Result<Record>,
     index: u64,
     record: &Record,
 ) -> Result<Past> {
+    if !inputs.has_history() {
+        return Ok(Past::default());
+    }
     let Ok(now) = record.position() else {
         return Ok(Past::default());
     };
@@ -136,7 +140,9 @@ mod tests {
         let mut file = SearchedFile::open(&path).unwrap();
         let records = (0..).zip(records);
         records
-            .map(|(at, record)| before(|at| file.record(at), at, record).unwrap())
+            .map(|(at, record)| {
+                before(InputSet::History, |at| file.record(at), at, record).unwrap()
+            })
             .collect()
     }
 

@@ -46,9 +46,8 @@ pub fn files_of(options: &Options) -> Vec<PathBuf> {
     let named = Role::ALL
         .into_iter()
         .filter_map(|role| role.weights(options));
-    let is_built_in = |weights: &str| built_in::bytes(weights).is_some();
     named
-        .filter(|weights| !is_built_in(weights))
+        .filter(|weights| !built_in::is_name(weights))
         .filter_map(|weights| file_of(&weights).ok())
         .collect()
 }

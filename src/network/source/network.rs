@@ -138,8 +138,8 @@ impl NetworkSource {
 
 impl ParsedNetwork {
     fn built_in(network: BuiltIn) -> Result<ParsedNetwork, WeightsError> {
-        let bytes = network.bytes.ok_or(WeightsError::NoBuiltIn)?;
-        let made = match (network.rating, network.policy) {
+        let bytes = network.onnx().ok_or(WeightsError::NoBuiltIn)?;
+        let made = match (network.rating, network.policy()) {
             (Some(rating), _) => Some(file::for_rating(bytes, rating)),
             (None, Some(policy)) => Some(file::with_policy(bytes, policy)),
             (None, None) => None,

@@ -74,7 +74,7 @@ fn check_one(name: &str, value: &str) -> Result<()> {
     let row = row.with_context(|| format!("a network may not recommend {name}"))?;
     options.set(row.name, value)?;
     ensure!(
-        row.effect != Effect::Weights || built_in::bytes(value).is_some(),
+        row.effect != Effect::Weights || built_in::is_name(value),
         "a network may recommend networks inside the program only, not {value}"
     );
     Ok(())
