@@ -1,6 +1,7 @@
 //! The evaluation cache: the values and priors of positions, found by the key under which they were evaluated.
 //!
-//! The key covers everything that the network sees, history included. Priors are kept in the tree's own 16-bit code
+//! The key is [the evaluator's view](crate::network::Evaluator::view): with `CacheHistoryLength` 7 everything that the
+//! network sees. Priors are kept in the tree's own 16-bit code
 //! (see [`prior`]), so a hit stores in the tree what a miss would have. The cache is split into shards with a lock
 //! each; a shard is a queue of records of exactly the size that their moves need, about 90 bytes a position with the
 //! index. Memory grows with use, up to the limit; then the oldest entries leave, except that those used since they

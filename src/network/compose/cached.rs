@@ -100,15 +100,18 @@ pub struct CachedEvaluator {
 impl CachedEvaluator {
     /// A backend with these settings.
     pub fn new(backend: Arc<dyn Evaluator>, settings: &NetworkSettings) -> CachedEvaluator {
+        // What computes at once is faster than a cache.
+        let has_cache = settings.cache > 0 && !backend.info().computes_at_once;
         let view = backend.view();
         let sees_colors = matches!(view.encoding, Some(Encoding::Lc0(_)));
         let other_view = View {
             swap_colors: view.swap_colors || settings.swap_colors && sees_colors,
-            reads: view.reads.within(settings.cache_history),
+            reads: match has_cache {
+                true => view.reads.within(settings.cache_history),
+                false => view.reads,
+            },
             ..*view
         };
-        // What computes at once is faster than a cache.
-        let has_cache = settings.cache > 0 && !backend.info().computes_at_once;
         CachedEvaluator {
             other_view: (other_view != *view).then_some(other_view),
             temperature: settings.temperature,
@@ -210,7 +213,9 @@ mod tests {
     use crate::{
         chess::{History, moves::legal_moves},
         lc0::InputFormat,
-        network::{evaluator::evaluate_all, hash::HashEvaluator, prior},
+        network::{
+            Value, evaluator::evaluate_all, hash::HashEvaluator, input::key::HistoryRead, prior,
+        },
     };
 
     /// Sees lc0's planes.
@@ -272,6 +277,41 @@ mod tests {
         // Both reach the same position, by the same last position but one and by another one before that.
         let equal = ["0", "1", "2", "7"].map(|length| keys(length)[0] == keys(length)[1]);
         assert_eq!(equal, [true, false, false, false]);
+    }
+
+    #[test]
+    fn what_computes_at_once_has_no_cache_and_sees_all_that_it_reads() {
+        struct AtOnce(View);
+        impl Evaluator for AtOnce {
+            fn evaluate(&self, _: &mut Batch) -> Result<(), EvaluateError> {
+                unreachable!("nothing is queued")
+            }
+            fn add(&self, _: &mut EvalPosition<'_>, _: &mut Batch) -> Added {
+                Added::Computed(Value::default())
+            }
+            fn view(&self) -> &View {
+                &self.0
+            }
+            fn info(&self) -> Info {
+                Info {
+                    computes_at_once: true,
+                    ..Info::default()
+                }
+            }
+        }
+        let view = View {
+            reads: HistoryRead::boards(3),
+            ..View::KEY_ONLY
+        };
+        let mut options = Options::default();
+        options.set("CacheHistoryLength", "0").unwrap();
+        let evaluator = NetworkSettings::of(&options, Role::Opponent).over(Arc::new(AtOnce(view)));
+        assert_eq!(*evaluator.view(), view);
+        let game = History::default();
+        let (mut batch, mut moves, mut priors) = (Batch::default(), Vec::new(), [0.0; 256]);
+        let mut position = EvalPosition::new(game.plies(), &mut moves, &mut priors);
+        let added = evaluator.add(&mut position, &mut batch);
+        assert_eq!(added, Added::Computed(Value::default()));
     }
 
     #[test]
