@@ -96,6 +96,8 @@ impl LostGames {
             self.avoided = None;
         }
         if path.is_empty() {
+            (self.game, self.is_searched) = (None, false);
+            self.played.clear();
             return Vec::new();
         }
         (self.game, self.is_searched) = (Some(game.clone()), true);
@@ -328,6 +330,28 @@ mod tests {
             blamed(&[(-0.9, true), (-0.92, true), (-0.98, true)]).unwrap(),
             "g1f3"
         );
+    }
+
+    #[test]
+    fn a_file_that_is_taken_away_during_a_game_forgets_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lost.epd");
+        let file = path.to_string_lossy();
+        let said = RefCell::new(Vec::new());
+        let note = |text: &str| said.borrow_mut().push(text.to_owned());
+        let mut games = LostGames::default();
+        let game = history_from_text(OPENING).unwrap();
+        let answer = |games: &mut LostGames, file: &str, wl| {
+            games.begin(file, &game, &note);
+            games.answer(game.move_after(0), Some(assessed(wl, true)));
+        };
+        answer(&mut games, &file, 0.1);
+        answer(&mut games, "", -1.0);
+        games.end(&note);
+        answer(&mut games, "", 0.1);
+        games.end(&note);
+        assert!(said.borrow().is_empty() && !path.exists(), "{said:?}");
+        assert!(games.played.is_empty() && games.game.is_none());
     }
 
     #[test]
