@@ -85,11 +85,7 @@ impl Go {
         // A mate in 0 moves cannot be searched for: one node gives a move.
         let at_once = self.mate.filter(|&moves| moves == 0).map(|_| 1);
         let nodes = self.nodes.into_iter().chain(option).chain(at_once).min();
-        if options.nodes_as_playouts {
-            limits.playouts = nodes;
-        } else {
-            limits.nodes = nodes;
-        }
+        limits.set_nodes(nodes, options.nodes_as_playouts);
         limits.infinite = self.is_endless() || limits == Limits::default();
         limits
     }

@@ -15,8 +15,12 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, ensure};
+use parking_lot::MutexGuard;
 
-use super::{latest::Latest, strength};
+use super::{
+    latest::{Latest, LatestState},
+    strength,
+};
 use crate::{
     network::{
         Evaluator,
@@ -254,8 +258,7 @@ impl Loader {
         let mut state = self.slot.lock();
         if number.is_some_and(|number| state.is_latest(number)) && state.is_loading() {
             state.result = Err(NotLoaded::Failed(text));
-            drop(state);
-            self.loading_ended();
+            self.loading_ended(state);
         }
     }
 
@@ -474,14 +477,13 @@ impl Loader {
                 Ok((networks, problem)) => (Ok(networks.clone()), problem.is_some()),
                 Err(error) => (Err(NotLoaded::Failed(format!("{error:#}"))), false),
             };
-            drop(state);
-            self.loading_ended();
+            self.loading_ended(state);
         }
     }
 
-    /// Wakes everybody who has waited for the end of loading, and makes the calls that were due then.
-    fn loading_ended(&self) {
-        let mut state = self.slot.lock();
+    /// Wakes everybody who has waited for the end of loading, and makes the calls that were due then. `state` has the
+    /// result: nobody who asks for a newer request may come in between.
+    fn loading_ended(&self, mut state: MutexGuard<'_, LatestState<Request, LoaderState>>) {
         let count = std::mem::take(&mut state.waiting.count);
         let call = state.waiting.call.take();
         state.waiting.is_calling = call.is_some();

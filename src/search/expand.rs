@@ -115,7 +115,7 @@ pub(super) struct ExpandContext<'a> {
 
 impl ExpandContext<'_> {
     /// The position at the end of a line, to be evaluated.
-    fn position<'r>(&self, replay: &'r mut Replay) -> EvalPosition<'r> {
+    pub(super) fn position<'r>(&self, replay: &'r mut Replay) -> EvalPosition<'r> {
         replay.position().searched_for(self.contempt_side)
     }
 

@@ -119,9 +119,10 @@ struct Stop {
 }
 
 impl StopSignal {
-    /// Requests the search to stop, which takes effect within the time of one batch.
+    /// Requests the search to stop, which takes effect within the time of one batch. Who sees the request also sees
+    /// what this thread has written before.
     pub fn stop(&self) {
-        self.0.is_set.store(true, Ordering::Relaxed);
+        self.0.is_set.store(true, Ordering::Release);
         // A thread that is about to wait holds the lock and must not miss the notification.
         drop(self.0.lock.lock());
         self.0.changed.notify_all();
@@ -129,7 +130,7 @@ impl StopSignal {
 
     /// Whether a stop was requested.
     pub fn is_stopped(&self) -> bool {
-        self.0.is_set.load(Ordering::Relaxed)
+        self.0.is_set.load(Ordering::Acquire)
     }
 
     /// Waits for a stop request, at most for `timeout`; returns whether there was one.

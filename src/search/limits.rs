@@ -26,6 +26,14 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Limits the visits of the root or, if `as_playouts`, new visits.
+    pub fn set_nodes(&mut self, nodes: Option<u64>, as_playouts: bool) {
+        match as_playouts {
+            true => self.playouts = nodes,
+            false => self.nodes = nodes,
+        }
+    }
+
     /// The budget plus the bank, if there is a budget.
     pub fn budget_and_bank(&self) -> Option<Duration> {
         let bank = self.bank.as_ref().map_or(Duration::ZERO, |bank| bank.time);

@@ -12,7 +12,7 @@ use super::{
     report::{MoveStat, Outcome, Report},
     root,
     state::SearchState,
-    tree::Tree,
+    tree::{Tree, reroot::find},
 };
 use crate::{
     chess::{History, PackedMove},
@@ -140,38 +140,17 @@ pub fn line_after(tree: &Tree, options: &SearchOptions, history: &History) -> Ve
     if known.and_then(|known| history.plies_since(known)) != Some(1) {
         return Vec::new();
     }
-    let Some(first) = history.move_after(history.len() - 2) else {
-        return Vec::new();
-    };
-    let root = tree.node(tree.root);
-    let edge = tree.edges(root).iter().position(|edge| edge.m() == first);
-    let slot = edge.and_then(|edge| tree.slot_of_edge(root, edge as u8));
-    let Some(child) = slot.map(|slot| tree.children(root)[usize::from(slot)]) else {
+    let first = history.move_after(history.len() - 2);
+    let (Some(first), Some(id)) = (first, find(tree, history)) else {
         return Vec::new();
     };
     let params = SearchParams::new(options, 1, true);
-    let line = tree.principal_variation(first, child, &params);
+    let line = tree.principal_variation(first, *tree.node(id), &params);
     line.into_iter().skip(1).collect()
 }
 
-/// The tree's visits of the position at the end of `history`, which the next search there starts with.
+/// The tree's visits of the position at the end of `history`, which the next search there starts with if its options
+/// are the same.
 pub fn known_visits(tree: &Tree, history: &History) -> u64 {
-    let Some(known) = tree.history() else {
-        return 0;
-    };
-    let Some(plies) = history.plies_since(known) else {
-        return 0;
-    };
-    let mut node = *tree.node(tree.root);
-    for index in history.len() - 1 - plies..history.len() - 1 {
-        let m = history.move_after(index);
-        let edge = tree
-            .edges(&node)
-            .iter()
-            .position(|edge| Some(edge.m()) == m);
-        let slot = edge.and_then(|edge| tree.slot_of_edge(&node, edge as u8));
-        let Some(slot) = slot else { return 0 };
-        node = tree.children(&node)[usize::from(slot)];
-    }
-    u64::from(node.n)
+    find(tree, history).map_or(0, |id| u64::from(tree.node(id).n))
 }

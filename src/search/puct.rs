@@ -86,6 +86,8 @@ pub(super) fn best_move(
             best = (score, candidate.pick);
         }
     });
+    // A node whose moves are all lost is proven itself, and no visit comes to it.
+    debug_assert!(best.0 > f32::NEG_INFINITY, "a node without a candidate");
     best.1.into_slot(&mut state.tree, id)
 }
 
@@ -155,6 +157,7 @@ impl Ranking {
         if self.candidates.is_empty() {
             self.compute_scores(state, params, id, rules);
         }
+        debug_assert!(!self.candidates.is_empty(), "a node without a candidate");
         let tree = &mut state.tree;
         let best = index_of_best(&self.ranks);
         let candidate = &mut self.candidates[best];

@@ -4,11 +4,9 @@
 //! loaded into the processor's cache only once. So these positions wait for each other, fewer of them in a small
 //! tree, where each matters more ([`SearchParams::refined_together`]). Visits continue with the old priors meanwhile.
 
-use shakmaty::Color;
-
 use super::{
     error::Failure,
-    expand::Replay,
+    expand::{ExpandContext, Replay},
     params::SearchParams,
     state::SearchState,
     tree::{
@@ -17,7 +15,7 @@ use super::{
     },
     visits::RefinementPath,
 };
-use crate::network::{Added, Batch, Evaluator, evaluator::add_with_priors};
+use crate::network::{Added, Batch, evaluator::add_with_priors};
 
 /// The positions that one worker refines.
 #[derive(Default)]
@@ -66,23 +64,28 @@ impl Refinement {
         self.positions.is_empty()
     }
 
-    /// Evaluates them by `refiner`, those aside where a side that is modelled moves. Needs no lock.
+    /// Evaluates them by the refiner of the context's evaluator, if it has one, those aside where a side that is
+    /// modelled moves. Needs no lock.
     ///
     /// # Errors
     /// When the tree has no room for the moves, or the network fails.
     pub fn evaluate(
         &mut self,
-        (refiner, modelled): (&dyn Evaluator, Option<Color>),
+        context: &ExpandContext<'_>,
         replay: &mut Replay,
         writer: &mut EdgeWriter,
     ) -> Result<(), Failure> {
+        let Some(refiner) = context.evaluator.refiner() else {
+            return Ok(());
+        };
+        let modelled = context.evaluator.modelled_side();
         self.batch.clear();
         for refined in &mut self.positions {
             replay.go_to(refined.path.iter().map(|step| step.m));
             if modelled == Some(replay.turn()) {
                 continue;
             }
-            let position = &mut replay.position();
+            let position = &mut context.position(replay);
             match add_with_priors(refiner, position, &mut self.batch) {
                 Added::Queued(index) => refined.queued = Some(index),
                 Added::Fetched(_) | Added::Computed(_) => {

@@ -121,7 +121,7 @@ impl TreeSearch {
     /// trees already and must come back with [`TreeSearch::apply`] (or [`TreeSearch::cancel`]) before the next call.
     ///
     /// # Errors
-    /// When a network that refines priors fails.
+    /// When a network that refines priors fails; nothing is gathered then.
     pub fn gather(
         &mut self,
         evaluator: &dyn Evaluator,
@@ -133,7 +133,10 @@ impl TreeSearch {
         }
         match self.try_to_gather(evaluator, batch) {
             Ok(()) => Ok(()),
-            Err(Failure::Evaluate(error)) => Err(error),
+            Err(Failure::Evaluate(error)) => {
+                self.cancel();
+                Err(error)
+            }
             Err(Failure::Full(Full)) => {
                 self.shared.end_full(&mut self.worker);
                 Ok(())

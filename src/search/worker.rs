@@ -131,12 +131,9 @@ impl Worker {
     ) -> Result<bool, Failure> {
         self.unwind();
         context.expand(&mut self.visits, &mut self.replay, batch)?;
-        if let Some(refiner) = context.evaluator.refiner() {
-            let writer = &mut self.visits.writer;
-            let refiner = (refiner, context.evaluator.modelled_side());
-            self.refinement
-                .evaluate(refiner, &mut self.replay, writer)?;
-        }
+        let writer = &mut self.visits.writer;
+        self.refinement
+            .evaluate(context, &mut self.replay, writer)?;
         let params = context.params;
         let new = self.visits.list.len() - self.first;
         let ready = self.visits.ready(self.first);

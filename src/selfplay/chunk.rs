@@ -16,7 +16,7 @@ use shakmaty::{
 };
 
 use super::{
-    played::{MoveSource, PlayedGame, Reason, SearchResult},
+    played::{MoveSource, PlayedGame, Reason, SearchResult, player_of},
     records::{Sample, Sides, for_each_sample},
 };
 use crate::{
@@ -422,7 +422,7 @@ pub fn of_game(
     };
     for_each_sample(game, sides, |sample| {
         let turn = sample.history.position().turn();
-        let fill = fill[turn.fold_wb(game.white, 1 - game.white)];
+        let fill = fill[player_of(game.white, turn)];
         let mut position = position(game, sample, format, fill);
         position.v7 = (version == ChunkVersion::V7).then(|| next_moves(sample));
         position.write(&mut bytes);

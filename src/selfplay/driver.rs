@@ -3,9 +3,12 @@
 //! is busy. A game that need not wait for a batch makes many visits in a row. The result
 //! of a game does not depend on the number of other games.
 
-use std::sync::{
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-    mpsc::{Receiver, Sender, channel},
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        mpsc::{Receiver, Sender, channel},
+    },
 };
 
 use anyhow::{Context, Result, anyhow};
@@ -96,7 +99,9 @@ pub fn play(
             };
             let sender = sender.clone();
             let started = spawn_scoped(scope, "games", move || {
-                let result = worker.run(&sender);
+                let run = AssertUnwindSafe(|| worker.run(&sender));
+                let crash = |_| Err(anyhow!("a thread of self-play crashed; please report this"));
+                let result = catch_unwind(run).unwrap_or_else(crash);
                 if result.is_err() {
                     worker.queue.stop();
                 }
@@ -115,8 +120,8 @@ pub fn play(
         let received = receive(&games, &queue, &mut done);
         let mut result = Ok(());
         for worker in workers {
-            let crash = |_| Err(anyhow!("a thread of self-play crashed; please report this"));
-            result = result.and(worker.join().unwrap_or_else(crash));
+            // The threads catch their panics.
+            result = result.and(worker.join().unwrap_or(Ok(())));
         }
         result.and(received)
     })

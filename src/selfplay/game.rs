@@ -11,7 +11,7 @@ use shakmaty::{Color, KnownOutcome, Position};
 
 use super::{
     plan::{Contestant, Plan},
-    played::{MoveSource, PlayedGame, PlayedMove, Raw, Reason, SearchResult},
+    played::{MoveSource, PlayedGame, PlayedMove, Raw, Reason, SearchResult, player_of},
 };
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
@@ -163,7 +163,7 @@ impl<'p> GameInPlay<'p> {
 
     /// The index of the player of `side`.
     fn player(&self, side: Color) -> usize {
-        side.fold_wb(self.white, 1 - self.white)
+        player_of(self.white, side)
     }
 
     /// Continues until an evaluation is needed.
@@ -204,17 +204,8 @@ impl<'p> GameInPlay<'p> {
         } else {
             &player.options
         };
-        let limits = if options.nodes_as_playouts {
-            Limits {
-                playouts: nodes,
-                ..Limits::default()
-            }
-        } else {
-            Limits {
-                nodes,
-                ..Limits::default()
-            }
-        };
+        let mut limits = Limits::default();
+        limits.set_nodes(nodes, options.nodes_as_playouts);
         Job {
             contempt_side: contempt_side(options, side),
             tables: player.tables.clone(),

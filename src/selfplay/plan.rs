@@ -41,8 +41,8 @@ impl Contestant {
     /// A player with these options. Unless `MinibatchSize` is set to another number, a tree adds one position at a
     /// time to a batch: other games fill it, and no visit is selected before the previous one is backed up.
     pub fn new(name: &str, options: Options, nodes: u64, networks: Networks) -> Contestant {
-        // A model of the opponent, which depends on the side, has no effect on them; a network that refines priors has.
-        let evaluator = networks.against(&options, None);
+        // The colour makes no difference: with either one the same networks are used.
+        let evaluator = networks.against(&options, contempt_side(&options, Color::White));
         let params = SearchParams::with_batches(1..=1, &options.search(), &*evaluator);
         let fast_options = Arc::new(Options {
             noise_epsilon: 0.0,
@@ -177,7 +177,8 @@ impl Starts {
 pub struct Plan {
     /// The first and the second player.
     pub players: [Contestant; 2],
-    /// The evaluators of the players, without duplicates.
+    /// The evaluators of the players; players of equal networks, and of equal options if
+    /// the opponent is modelled, share them.
     pub evaluators: Vec<Arc<dyn Evaluator>>,
     /// The first player's colour.
     pub colors: Colors,
@@ -199,16 +200,22 @@ impl Plan {
         seed: u64,
     ) -> Plan {
         let mut evaluators: Vec<Arc<dyn Evaluator>> = Vec::new();
+        // The player and the modelled side of each. Evaluators of equal ones share their batches.
+        let mut made: Vec<(Contestant, Option<Color>)> = Vec::new();
         for player in &mut players {
             for side in Color::ALL {
-                let contempt_side = contempt_side(&player.options, side);
-                let evaluator = player.networks.against(&player.options, contempt_side);
-                let known = evaluators.iter().position(|e| Arc::ptr_eq(e, &evaluator));
-                let index = known.unwrap_or_else(|| {
-                    evaluators.push(evaluator);
-                    evaluators.len() - 1
-                });
-                player.evaluators[side.fold_wb(0, 1)] = index;
+                let side_of = contempt_side(&player.options, side);
+                let modelled = side_of.filter(|_| player.networks.opponent.is_some());
+                let is_same = |(other, side): &(Contestant, Option<Color>)| {
+                    let same_options = modelled.is_none() || player.options == other.options;
+                    *side == modelled && same_options && player.networks.are(&other.networks)
+                };
+                let known = made.iter().position(is_same);
+                player.evaluators[side.fold_wb(0, 1)] = known.unwrap_or(made.len());
+                if known.is_none() {
+                    evaluators.push(player.networks.against(&player.options, side_of));
+                    made.push((player.clone(), modelled));
+                }
             }
         }
         Plan {

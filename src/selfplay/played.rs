@@ -22,7 +22,7 @@ pub struct SearchResult {
     pub raw: Raw,
     /// Visits of the root.
     pub visits: u32,
-    /// The most visited move, which is not always played.
+    /// The best-ranked move: proven wins first, lost moves last, the others by visits. It is not always played.
     pub best: PackedMove,
     /// The score of the played move.
     pub score: Score,
@@ -30,6 +30,11 @@ pub struct SearchResult {
     pub depth: u32,
     /// Whether the search had all its nodes; fast searches of playout-cap randomisation give no samples.
     pub is_full: bool,
+}
+
+/// The player, 0 or 1, of a side in a game in which the player `white` has White.
+pub fn player_of(white: usize, side: Color) -> usize {
+    side.fold_wb(white, 1 - white)
 }
 
 /// The network's output.

@@ -4,7 +4,7 @@
 
 use shakmaty::{KnownOutcome, Position};
 
-use super::played::{MoveSource, PlayedGame, PlayedMove, SearchResult};
+use super::played::{MoveSource, PlayedGame, PlayedMove, SearchResult, player_of};
 use crate::{
     chess::{History, PackedMove, setup, wdl},
     dataset::{
@@ -54,7 +54,7 @@ pub fn for_each_sample(game: &PlayedGame, sides: Sides, mut show: impl FnMut(&Sa
     let mut history = History::new(game.start.clone());
     for (ply, played) in game.moves.iter().enumerate() {
         let turn = history.position().turn();
-        let player = turn.fold_wb(game.white, 1 - game.white);
+        let player = player_of(game.white, turn);
         if let MoveSource::Search(search_result) = &played.source
             && search_result.is_full
             && sides.0[player]

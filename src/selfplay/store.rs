@@ -27,6 +27,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use shakmaty::{Color, KnownOutcome};
 
+use super::played::player_of;
 use crate::{
     dataset::searched::Samples,
     files::output,
@@ -115,7 +116,7 @@ impl GameTally {
             KnownOutcome::Draw => self.draws += 1,
             KnownOutcome::Decisive { winner } => {
                 *winner.fold_wb(&mut self.white, &mut self.black) += 1;
-                let player = winner.fold_wb(game.white, 1 - game.white);
+                let player = player_of(game.white, winner);
                 *(if player == 0 {
                     &mut self.first
                 } else {

@@ -4,9 +4,12 @@
 //! `check` has two backends evaluate everything and fails when they differ. All children evaluate the same network. The
 //! groups of `BackendOptions` name them.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use super::{
@@ -218,9 +221,10 @@ impl Evaluator for Multiplexer {
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         let child = self.choose();
         child.busy.fetch_add(1, Ordering::Relaxed);
-        let result = child.evaluator.evaluate(batch);
+        let run = AssertUnwindSafe(|| child.evaluator.evaluate(batch));
+        let result = catch_unwind(run);
         child.busy.fetch_sub(1, Ordering::Relaxed);
-        result
+        result.unwrap_or_else(|panic| Err(EvaluateError::of_panic(&*panic)))
     }
 
     fn view(&self) -> &View {

@@ -98,6 +98,19 @@ impl Networks {
         std::iter::once(&self.main).chain(others)
     }
 
+    /// Whether these are the same networks, not others of equal weights.
+    pub fn are(&self, other: &Networks) -> bool {
+        let pointers = |networks: &Networks| {
+            let of = |network: &Arc<dyn Evaluator>| Arc::as_ptr(network).cast::<()>();
+            (
+                of(&networks.main),
+                networks.opponent.as_ref().map(of),
+                networks.refiner.as_ref().map(of),
+            )
+        };
+        pointers(self) == pointers(other)
+    }
+
     /// The evaluator for a search for `contempt_side`. A tree must not outlive it: with another [`side`] all priors
     /// differ.
     pub fn against(&self, options: &Options, contempt_side: Option<Color>) -> Arc<dyn Evaluator> {

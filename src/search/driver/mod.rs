@@ -228,11 +228,16 @@ impl<'a> Search<'a> {
 
     /// Whether the search has ended, or should end; never before there is a move to return.
     fn is_finished(&self, shared: &Shared) -> bool {
+        self.publish_end(shared);
+        self.should_stop()
+            && (shared.is_over || shared.state.is_root_expanded() || self.has_failed())
+    }
+
+    /// Tells the threads that do not hold the lock when the search has ended.
+    fn publish_end(&self, shared: &Shared) {
         if shared.is_over {
             self.is_over.store(true, Ordering::Relaxed);
         }
-        self.should_stop()
-            && (shared.is_over || shared.state.is_root_expanded() || self.has_failed())
     }
 
     fn has_failed(&self) -> bool {
@@ -278,7 +283,7 @@ impl<'a> Search<'a> {
             thread::sleep(Duration::from_millis(1));
             let mut shared = self.shared.lock();
             shared.check_limits(self.elapsed());
-            let _ = self.is_finished(&shared);
+            self.publish_end(&shared);
         }
     }
 

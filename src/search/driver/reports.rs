@@ -1,6 +1,6 @@
 //! What a search tells its reporter: progress while it runs, the result and the move at its end.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use super::Search;
 use crate::{
@@ -139,6 +139,9 @@ impl<'a, 'b> ProgressReporter<'a, 'b> {
                 return None;
             }
             self.note_memory_limit(&shared);
+            let is_damaged = self.search.is_damaged.load(Ordering::Relaxed);
+            debug_assert!(is_damaged || shared.state.progress.claimed == 0);
+            // A thread that has panicked may have left visits in flight.
             shared.state.progress.claimed = 0;
             let best = self.choose(&mut shared);
             let view = self.search.view(&shared);

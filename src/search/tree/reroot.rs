@@ -105,8 +105,8 @@ enum SourceTree {
     Kept,
 }
 
-/// The node at the end of `history`.
-fn find(tree: &Tree, history: &History) -> Option<NodeId> {
+/// The node at the end of `history`, if a search of that position may go on with it.
+pub(in crate::search) fn find(tree: &Tree, history: &History) -> Option<NodeId> {
     let known = tree.history.as_ref()?;
     history.plies_since(known)?;
     let mut id = tree.root;
