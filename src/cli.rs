@@ -90,7 +90,10 @@ fn is_accepted(row: &OptionRow, path: &[&str]) -> bool {
     max_term_width = 100,
     propagate_version = true
 )]
-#[command(after_help = "Every UCI option is a flag too: see \"scorn --help\" for all of them.")]
+#[command(
+    after_help = "Every UCI option is a flag too: see \"scorn --help\" for all of them.",
+    after_long_help = "The UCI options above are also flags of \"scorn uci\" and of the commands that search."
+)]
 struct Cli {
     /// A file of options, one "--flag=value" a line [default: scorn.config or lc0.config beside the program; empty:
     /// none].

@@ -134,9 +134,9 @@ options! {
     /// Number of evaluations that the cache of each network stores. 0 disables the cache.
     "NNCacheSize"                         "nncache"                       [network speed]
         nn_cache_size:                      usize [0, 999999999]          = 2000000;
-    /// How many positions before the current one have to be the same, beside the rule-50 counter, for an evaluation to
-    /// be taken from the cache. 7 covers all that a network sees. With less, a position that was reached in another
-    /// order of moves is found more often, and gets the evaluation of the other history.
+    /// Number of preceding positions that must match, besides the rule-50 counter, for a cached evaluation to be reused.
+    /// 7 covers everything that a network sees. Lower values reuse evaluations across orders of moves, with less
+    /// accuracy.
     "CacheHistoryLength"                  "cache-history-length"          [network play, hidden]
         cache_history_length:               usize [0, 7]                  = 7;
     /// Maximum search speed in nodes per second. 0 sets no limit.
@@ -181,8 +181,8 @@ options! {
     "HistoryFill"                         "history-fill"                  [network play, drops Network, hidden]
         history_fill:                       HistoryFill                   = HistoryFill::FenOnly;
 
-    /// The network evaluates every position with colours exchanged. This suits networks that were trained as White
-    /// only while the engine plays Black, and has no effect on networks without a colour plane.
+    /// The network evaluates every position with colours exchanged. Set it when the engine plays Black with a network
+    /// that was trained only on White's side. It has no effect on networks without a colour plane.
     "SwapColors"                          "swap-colors"                   [network play, drops Tree, hidden]
         swap_colors:                        bool                          = false;
 
@@ -361,13 +361,13 @@ options! {
     /// pawn move.
     "SyzygyFastPlay"                      "syzygy-fast-play"              [search play]
         syzygy_fast_play:                   bool                          = false;
-    /// Tablebases against a fallible opponent (see ContemptMode): nodes where the opponent is to move are not probed;
-    /// at the other nodes wins count, and draws with fewer pieces than this number. 0 probes all nodes.
+    /// Tablebase probing against a fallible opponent (see ContemptMode): probes only nodes where the engine is to move,
+    /// and uses wins, and draws with fewer pieces than this number. 0 probes all nodes.
     "ContemptModeTB"                      "contempt-mode-tb"              [search play, drops Tree, hidden]
         contempt_mode_tb:                   usize [0, 9]                  = 0;
-    /// Butterfly history: how much better than the value of their positions moves between two squares turned out,
-    /// anywhere in the tree, changes the priors of such moves in new positions. A mean gain of 0.1 (W - L) adds a
-    /// tenth of this number to the logit of a prior. 0 turns it off.
+    /// Butterfly history: raises or lowers the prior of a move by the mean gain in value of moves between the same two
+    /// squares elsewhere in the tree. The logit of the prior changes by this number times the mean gain (W - L). 0 turns
+    /// it off.
     "ButterflyHistory"                    "butterfly-history"             [search play, recommended, hidden]
         butterfly_history:                  f32 [0.0, 100.0]              = 0.0;
     /// A position that repeats once within the search tree counts as a draw.
@@ -493,8 +493,8 @@ options! {
     /// losses. Empty remembers nothing.
     "LostGamesFile"                       "lost-games-file"               [engine play, only uci, no profile]
         lost_games_file:                    String                        = "";
-    /// The opponent as the GUI describes it: title or none, rating or none, computer or human, name. Profiles and
-    /// Contempt read it.
+    /// Description of the opponent, set by the GUI: "TITLE RATING TYPE NAME", as in "GM 2800 human Gary Kasparov" or
+    /// "none none computer Shredder". Profiles and Contempt read it.
     "UCI_Opponent"                        "opponent"                      [search play, only uci]
         opponent:                           String                        = "";
     /// The engine's rating advantage over its opponent in Elo. It is the default of Contempt, and profiles may depend

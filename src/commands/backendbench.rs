@@ -38,10 +38,10 @@ pub struct BackendbenchArgs {
     /// Milliseconds for each measurement.
     #[arg(long, default_value_t = 1000, value_parser = positive())]
     pub time: u64,
-    /// Batches of changing sizes, as a search has them; the largest has the size given.
+    /// Vary the batch size as a search does, up to the given size.
     #[arg(long)]
     pub mixed: bool,
-    /// One JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     pub json: bool,
 }

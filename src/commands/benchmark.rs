@@ -56,7 +56,7 @@ const POSITIONS: [&str; 34] = [
 
 /// Measure the speed of searches with a network: 34 positions, ten seconds each.
 ///
-/// As lc0's command of this name. Network, backend and threads are those of the usual options.
+/// Corresponds to lc0's command of this name. Network, backend and threads are those of the usual options.
 #[derive(Clone, Debug, Args)]
 pub struct BenchmarkArgs {
     /// End each search at this many nodes, or with a certain result.
@@ -65,10 +65,10 @@ pub struct BenchmarkArgs {
     /// Milliseconds for each search [default: 10000, without --nodes].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub movetime: Option<u64>,
-    /// Only this position (or "startpos").
+    /// Search only this position: a FEN or "startpos".
     #[arg(long)]
     pub fen: Option<String>,
-    /// How many of the positions.
+    /// Number of positions to search.
     #[arg(long, default_value_t = POSITIONS.len() as u64, value_parser = positive())]
     pub num_positions: u64,
 }

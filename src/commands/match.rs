@@ -37,9 +37,9 @@ use crate::{
 /// Printed below the options.
 const EXAMPLES: &str = "\
 Examples:
-  scorn match self \"self;WeightsFile=other.pb.gz\" --book openings.epd --limit nodes=800 \\
+  scorn match self \"self;WeightsFile=other.pb.gz\" --book openings.epd --nodes 800 \\
       --pgn match.pgn
-  scorn match self \"stockfish;Threads=1\" --limit clock=10+0.1 --concurrency 4 \\
+  scorn match self \"stockfish;Threads=1\" --tc 10+0.1 --concurrency 4 \\
       --sprt 0,10,0.05,0.05";
 
 /// Play two engines against each other: every opening with both colours, Elo with error bars, SPRT.
@@ -65,10 +65,10 @@ pub struct MatchArgs {
     /// Nodes per move.
     #[arg(long, value_name = "N", value_parser = nodes, group = "limits")]
     pub nodes: Option<Limit>,
-    /// The same as nodes=800, time=0.5 (as --st) or clock=60+0.6 (as --tc) [default: time=1].
+    /// Deprecated: use --nodes, --st or --tc in place of nodes=800, time=0.5 or clock=60+0.6 [default: time=1].
     #[arg(long, group = "limits")]
     pub limit: Option<Limit>,
-    /// Limit of the second engine's moves, if it differs, in the form of --limit.
+    /// Limit of the second engine's moves, if it differs: nodes=800, time=0.5 (seconds a move) or clock=60+0.6.
     #[arg(long, value_name = "LIMIT")]
     pub second_limit: Option<Limit>,
     /// File of openings: positions (EPD) or games (PGN); may be .gz or .zst. Without a book every game begins at the
@@ -90,7 +90,8 @@ pub struct MatchArgs {
     /// Number of concurrent games.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub concurrency: u16,
-    /// Stop the match when it is clear whether the first engine is stronger by ELO1 or only by ELO0.
+    /// Sequential probability ratio test of Elo = ELO1 against Elo = ELO0, with error probabilities ALPHA (false
+    /// acceptance of ELO1) and BETA (false rejection); the match stops when it is decided.
     #[arg(long, value_name = "ELO0,ELO1,ALPHA,BETA", allow_hyphen_values = true)]
     pub sprt: Option<Sprt>,
     /// Meaning of Elo in --sprt: by the score (logistic) or by the score in standard deviations (normalized).
@@ -146,7 +147,7 @@ pub struct MatchArgs {
 /// The order of the openings of a book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Order {
-    /// A random order by the seed.
+    /// A random order that depends on --seed.
     Random,
     /// The order of the file.
     Sequential,

@@ -133,7 +133,7 @@ struct RunArgs {
 struct MixtureArgs {
     /// Training data: a record file of dataset or a positions-*.vis file of selfplay, and its share of every batch;
     /// for networks with inputs of history also the rating of the players (1100, 1500, 1900 or 2600), for those with
-    /// inputs of the opponent the color that the engine plays (white or black); repeatable
+    /// inputs of the opponent the colour that the engine plays (white or black); repeatable
     #[arg(long, required = true, value_name = "FILE[@PLAYERS]:SHARE")]
     data: Vec<MixPart>,
     /// Positions per step

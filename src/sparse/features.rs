@@ -109,14 +109,14 @@ impl Mover {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum InputSet {
-    /// Those of the position alone.
+    /// Inputs of the position only.
     #[default]
     Position,
-    /// Those of the position, with rows for tactical classes of moves in the policy.
+    /// Inputs of the position, with rows for tactical classes of moves in the policy.
     Classes,
-    /// Those, the last two moves and the players' rating.
+    /// Inputs of the position, the last two moves and the players' rating, with rows for tactical classes of moves.
     History,
-    /// Those of the position, and whether the engine or its fallible opponent is to move ([`Mover`]).
+    /// Inputs of the position, and whether the engine or its fallible opponent is to move.
     Opponent,
     /// Those of `opponent`, with the policy of `classes`.
     #[value(skip)]

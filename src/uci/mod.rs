@@ -277,7 +277,7 @@ impl Session {
         let Command::Go(go) = command else { return };
         for word in &go.ignored_words {
             self.output
-                .note(&format!("go: '{word}' is not understood and ignored"));
+                .note(&format!("go: '{word}' is ignored: it is not understood"));
         }
     }
 

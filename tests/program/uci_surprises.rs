@@ -66,7 +66,7 @@ fn an_invalid_go_has_an_answer() {
         let (best, lines) = session.go(line);
         assert_ne!(best, "(none)", "{line}");
         assert_eq!(
-            count(&lines, "is not understood and ignored"),
+            count(&lines, "is ignored: it is not understood"),
             1,
             "{line}: {lines:?}"
         );

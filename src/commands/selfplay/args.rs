@@ -63,14 +63,13 @@ pub struct SelfplayArgs {
     /// Colour of the first side. With "both" it alternates, so that every opening is played twice.
     #[arg(long, value_enum, default_value = "white")]
     pub a_plays: ColorChoice,
-    /// Temperature schedule of the paper on search-contempt, as in its author's configurations. tau1: 0.7, falling over
-    /// 5 moves to 0.1; tau2: 0.9, falling from move 20 on, 0.6 from move 40 on, visits less 0.8.
+    /// Temperature schedule of the paper on search-contempt, as in its author's configurations.
     #[arg(long, value_enum)]
     pub tau: Option<Tau>,
     /// File of openings: positions (EPD) or games (PGN); may be .gz or .zst.
     #[arg(long, value_name = "FILE", conflicts_with = "odds")]
     pub book: Option<PathBuf>,
-    /// Use the openings in the order of the file rather than in a random order by the seed.
+    /// Use the openings in the order of the file rather than in a random order that depends on --seed.
     #[arg(long, requires = "book")]
     pub in_order: bool,
     /// Odds that the first side gives: queen, rook, knight, bishop, pawn, several as in rook+knight, or a FEN in
@@ -106,9 +105,9 @@ pub struct SelfplayArgs {
     /// MOVE,PLIES,VALUE.
     #[arg(long, value_name = "MOVE,PLIES,VALUE", value_parser = draw_rule)]
     pub draw_rule: Option<DrawRule>,
-    /// Adjudicate a draw after this many plies.
-    #[arg(long, value_name = "PLIES", default_value_t = 450, value_parser = clap::value_parser!(u32).range(1..))]
-    pub longest: u32,
+    /// Adjudicate a draw after this many plies. (--longest is the earlier name.)
+    #[arg(long, alias = "longest", value_name = "PLIES", default_value_t = 450, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_plies: u32,
     /// Adjudicate games by the endgame tablebases of SyzygyPath.
     #[arg(long)]
     pub tables_decide: bool,
@@ -197,9 +196,9 @@ impl RecordSide {
 /// Temperature schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Tau {
-    /// Low.
+    /// Temperature 0.7, falling to 0.1 over 5 moves.
     Tau1,
-    /// High.
+    /// Temperature 0.9, falling from move 20 on to 0.6 from move 40 on; moves are drawn by their visits less 0.8.
     Tau2,
 }
 

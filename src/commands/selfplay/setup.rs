@@ -187,7 +187,7 @@ fn terms(args: &SelfplayArgs, options: &Options) -> Result<Terms> {
         rules: Rules {
             draw: args.draw_rule,
             win: args.win_rule,
-            max_plies: Some(args.longest as usize),
+            max_plies: Some(args.max_plies as usize),
             tables,
         },
         resign: args.resign.map(|percent| Resign {

@@ -74,8 +74,8 @@ pub struct StatsArgs {
     /// ScLimit of each file's games, for figure 2 of --html and for --json. Default: the tag "ScLimit" of the games.
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     pub sc_limits: Vec<u64>,
-    /// Compare the searches of records with what this network (a file, or as WeightsFile) says without a search: their
-    /// visits with its policy, at PolicyTemperature as in a search, and their value with its value.
+    /// Compare the search results in the records with this network's raw outputs (a file, or as WeightsFile): visits
+    /// with its policy at PolicyTemperature, and the value of the search with its value.
     #[arg(long, value_name = "NETWORK")]
     pub network: Option<String>,
     /// Number of random positions of each file's games that are searched with --deep-nodes nodes and without
