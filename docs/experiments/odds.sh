@@ -99,6 +99,15 @@ told() {
     done
 }
 
+# The same for strong opponents: the human model of grandmasters with the usual network and with the one for odds.
+master() {
+    local limit
+    for limit in 200 28; do
+        cell "$1" "$2" "$3" "limit-$limit-told-2600" "ScLimit=$limit;OpponentRating=2600"
+    done
+    told "$1" "$2" "$3" 2600 28
+}
+
 # Search-contempt in which a part of the visits to frozen nodes search on, by ratio or by a schedule "visits:ratio".
 hybrid() {
     local odds=$1 opponent=$2 nodes=$3 rule=$4 options=$5 ratio
@@ -162,6 +171,13 @@ for_odds queen stockfish-1350 800 "8 16 60 200"
 told queen stockfish-1350 800 1350 28
 for odds in knight rook; do
     usual $odds maia-1900 800 "200 28"
+done
+# Strong opponents.
+for opponent in engine-100 stockfish-2000; do
+    for odds in knight rook; do
+        usual $odds $opponent 800 200
+        master $odds $opponent 800
+    done
 done
 games=100
 usual queen maia-1900 20000 28

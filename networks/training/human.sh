@@ -35,7 +35,7 @@ play() {
     [ -s "$out/summary.json" ] && return
     # shellcheck disable=SC2046  # a flag or nothing
     "$scorn" selfplay --nodes 1 --refine-weights "" --games "$games" --book "$books/$book.epd" --seed "$seed" \
-        --a "$player" --b "$other" --a-plays both --parallel 512 --batch 128 --threads 2 --longest 300 \
+        --a "$player" --b "$other" --a-plays both --parallel 512 --batch 128 --threads 2 --max-plies 300 \
         --records --record-policy --games-per-file 100000 \
         $([ -d "$out" ] && echo --resume) --out "$out" "$@"
 }
@@ -93,5 +93,5 @@ tests() {
 # shellcheck disable=SC2046  # files
 "$scorn" train measure "$folder/run/checkpoint" $(tests "") --result-share 0
 "$scorn" train export "$folder/run/checkpoint" "$folder/scorn-human.onnx" --force --license GPL-3.0-or-later \
-    --name "scorn-human 5" --data "the policies of maia-1100, 1500 and 1900 (Maia project, GPL-3.0) in games that they \
+    --name "scorn-human 6" --data "the policies of maia-1100, 1500 and 1900 (Maia project, GPL-3.0) in games that they \
 play from openings and odds; moves of grandmasters' games"
