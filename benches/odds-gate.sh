@@ -14,13 +14,14 @@
 #
 # The full table: queen, rook and knight x three opponents (the engine with few nodes, the policy of the dense network at
 # temperature 0.3, Stockfish at a UCI_Elo) x plain PUCT, ScLimit 28, and ScLimit 28 with the network for odds; 150 games a
-# cell at 800 nodes, White gives the odds. (ScLimit 200 hardly differs from plain at so few nodes.) Exit status 1 if the
-# mean over the cells that both tables have, of one of the three, is 15 points or more below the baseline. The same network
-# and program give the same table, those of Stockfish excepted; one cell of another network is within 8 points of its true
-# value.
+# cell at 800 nodes, White gives the odds and draws its first moves as the profiles have it (OpeningVariety), so that the
+# games of a cell have different openings and its error is that of independent games. (ScLimit 200 hardly differs from
+# plain at so few nodes.) Exit status 1 if the mean over the cells that both tables have, of one of the three, is 15 points
+# or more below the baseline. The same network and program give the same table, those of Stockfish excepted; one cell of
+# another network is within 8 points of its true value.
 set -euo pipefail
 here=$(dirname "$0")
-[ $# -ge 2 ] || { sed -n '2,21s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,22s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 scorn=$1 folder=$2
 shift 2
 short="" weights="" odds_network="<built in odds>" baseline="$here/odds-gate.tsv" write="" threads=2
@@ -48,6 +49,14 @@ contempt="ScLimit=28"
 # What the profiles set with a queen less.
 odds="WeightsFile=$odds_network;$contempt"
 
+# The profiles' OpeningVariety, as an option.
+variety() {
+    case $1 in
+        queen) echo ";OpeningVariety=8" ;;
+        *) echo ";OpeningVariety=2.75" ;;
+    esac
+}
+
 # A number of a result in JSON, the first one of that name.
 number() { grep -oE "\"$1\": ?[0-9]+" "$2" | sed -n 1p | grep -oE '[0-9]+$'; }
 
@@ -66,7 +75,7 @@ against() {
     if [ ! -s "$cell.json" ]; then
         rm -rf "$cell"
         "$scorn" selfplay --games "$games" --nodes "$nodes" --odds "$odds" --seed 20261126 --threads "$threads" \
-            --a "$options" --b "$second" --out "$cell" --json > "$cell.part" 2>> "$folder/log"
+            --a "$options$(variety "$odds")" --b "$second" --out "$cell" --json > "$cell.part" 2>> "$folder/log"
         mv "$cell.part" "$cell.json"
     fi
     line "$odds" "$opponent" "$name" "$(number a "$cell.json")" "$(number draws "$cell.json")" "$(number b "$cell.json")"
@@ -78,7 +87,7 @@ against_stockfish() {
     local cell="$folder/$odds-stockfish-$elo-$name"
     if [ ! -s "$cell.json" ]; then
         for _ in $(seq "$games"); do echo "$fen"; done > "$cell.epd"
-        "$scorn" match "self;Threads=1;$options" "$STOCKFISH;Threads=1;UCI_LimitStrength=true;UCI_Elo=$elo" \
+        "$scorn" match "self;Threads=1;$options$(variety "$odds")" "$STOCKFISH;Threads=1;UCI_LimitStrength=true;UCI_Elo=$elo" \
             --first-is-white --book "$cell.epd" --order sequential --pairs "$games" --limit "nodes=$nodes" \
             --second-limit nodes=20000 --concurrency "$threads" --pgn "$cell.pgn" --json > "$cell.part" 2>> "$folder/log"
         mv "$cell.part" "$cell.json"

@@ -3,6 +3,9 @@
 # rule of the giver. Prints a line of a table for each cell; resumes where it was stopped. With 200 games a cell some
 # three hours of one core; the cells of the page come first.
 #
+# The giver draws its first moves as the profiles have it (OpeningVariety): without that most of the games of a cell are of
+# one opening, and their errors are not those of independent games.
+#
 # Usage: docs/experiments/odds.sh SCORN FOLDER [GAMES]
 #   MAIA        (variable) maia-1900.pb.gz; without it its cells are left out
 #   STOCKFISH   (variable) Stockfish's path; without it its cells are left out
@@ -46,6 +49,10 @@ score() {
 cell() {
     local odds=$1 opponent=$2 nodes=$3 rule=$4 options=$5
     local name="$odds $opponent $nodes $rule"
+    case $odds in
+        queen) options+=";OpeningVariety=8" ;;
+        *) options+=";OpeningVariety=2.75" ;;
+    esac
     local out="$folder/${name// /_}"
     [[ $name =~ ${CELLS:-} ]] || return 0
     if [[ $opponent == maia* && -z ${MAIA:-} || $opponent == stockfish* && -z ${STOCKFISH:-} ]]; then
