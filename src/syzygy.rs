@@ -57,6 +57,11 @@ impl TableMove {
     pub fn rank(&self) -> i32 {
         self.rank
     }
+
+    /// Whether it depends on the 50-move rule who wins, and the tables do not tell, because they have no distances.
+    pub fn is_open(&self) -> bool {
+        self.rank.abs() == CERTAIN && self.result.is_none()
+    }
 }
 
 struct TableResult {

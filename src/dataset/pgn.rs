@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use pgn_reader::{Outcome, RawComment, RawTag, Reader, SanPlus, Skip, Visitor};
 use shakmaty::{CastlingMode, Chess, Color, KnownOutcome, Position};
 
-use super::record::{MATE, NO_RESULT, NO_SCORE, Record, Source, mate_score};
+use super::record::{NO_RESULT, NO_SCORE, Record, Source, mate_score};
 use crate::hashing::fnv1a;
 use crate::pgn::read::{castling_of_variant, max_tag_bytes, start_position};
 
@@ -113,11 +113,7 @@ impl Visitor for RecordVisitor {
     }
 
     fn begin_movetext(&mut self, tags: Tags) -> ControlFlow<Self::Output, Movetext> {
-        let mode = if tags.chess960 {
-            CastlingMode::Chess960
-        } else {
-            CastlingMode::Standard
-        };
+        let mode = CastlingMode::from_chess960(tags.chess960);
         let mut hash = fnv1a(0, tags.fen.as_deref().unwrap_or_default());
         let pos = match tags.fen.as_deref().map(|fen| start_position(fen, mode)) {
             None => Chess::new(),
@@ -128,7 +124,7 @@ impl Visitor for RecordVisitor {
         let game = GameRecords {
             records: Vec::with_capacity(120),
             outcome: tags.outcome,
-            chess960: tags.chess960,
+            chess960: tags.chess960 || pos.castles().mode().is_chess960(),
             hash,
             is_whole: false,
         };
@@ -203,8 +199,8 @@ fn eval(comment: &[u8], side: Color) -> Option<i16> {
     if let Some(mate) = value.strip_prefix('#') {
         let moves: i32 = mate.parse().ok()?;
         return Some(match moves {
-            // The move was mate.
-            0 => MATE,
+            // The move was mate, which is one ply away before it.
+            0 => mate_score(1),
             _ => mate_score(side.fold_wb(moves, moves.saturating_neg())),
         });
     }
@@ -218,9 +214,19 @@ fn eval(comment: &[u8], side: Color) -> Option<i16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataset::record::MATE;
 
     fn read_one(text: &str) -> GameRecords {
         read_games(text.as_bytes()).next().unwrap().unwrap()
+    }
+
+    #[test]
+    fn castling_rights_of_chess960_need_no_tag() {
+        let fen = "nrkbbqrn/pppppppp/8/8/8/8/PPPPPPPP/NRKBBQRN w KQkq - 0 1";
+        let game = read_one(&format!(
+            "[FEN \"{fen}\"]\n\n1. c3 c6 2. Bc2 Bc7 3. O-O-O *\n"
+        ));
+        assert!(game.chess960 && game.records.len() == 5);
     }
 
     #[test]
@@ -238,6 +244,6 @@ mod tests {
         assert_eq!(scores, [4 - MATE, 4 - MATE, MATE - 1000, MATE - 1000]);
         let game = read_one("1. f3 e5 2. g4 {[%eval #-1]} Qh4# {[%eval #0]} 0-1");
         let scores: Vec<i16> = game.records.iter().map(|record| record.score).collect();
-        assert_eq!(scores, [NO_SCORE, NO_SCORE, 2 - MATE, MATE]);
+        assert_eq!(scores, [NO_SCORE, NO_SCORE, 2 - MATE, MATE - 1]);
     }
 }

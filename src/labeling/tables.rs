@@ -14,14 +14,15 @@ use crate::{
 /// Labels a record with its result, and with the best move if only one move keeps that result. Where the next zeroing
 /// move can only be the mate, the distance to zeroing is the distance to mate: then the best move is that of a shortest
 /// mate or of the longest defence, and the plies left are known. `position` is that of the record. Returns whether the
-/// tables contain the position.
+/// tables tell its result.
 pub fn apply(record: &mut Record, position: &Chess, tables: &Tables) -> bool {
     let Some(moves) = tables.moves(&History::new(position.clone())) else {
         return false;
     };
     // Among the moves that keep the result: the fastest win, or the slowest loss.
     let worth = |it: &TableMove| (it.rank(), -it.distance);
-    let Some(&best) = moves.iter().rev().max_by_key(|it| worth(it)) else {
+    let best = moves.iter().rev().max_by_key(|it| worth(it));
+    let Some(&best) = best.filter(|best| !best.is_open()) else {
         return false;
     };
     (record.best, record.score, record.plies_left) = (0, 0, NO_PLIES);

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Searches in a row with too few positions that are an error.
-const MOST_POOR_SEARCHES: u32 = 1000;
+pub const MOST_POOR_SEARCHES: u32 = 1000;
 
 impl Searcher {
     /// Takes this many positions from the tree of one search, which starts at a random position of the games.

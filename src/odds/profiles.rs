@@ -159,7 +159,7 @@ impl OddsCondition {
 
 impl Profile {
     fn holds(&self, facts: &OddsFacts) -> bool {
-        // An unknown fact fulfils no condition.
+        // An unknown fact fulfils no condition; an unknown advantage is 0.
         let holds = |span: Option<NumberRange>, value: Option<f64>| {
             span.is_none_or(|span| value.is_some_and(|value| span.holds(value)))
         };

@@ -240,8 +240,7 @@ fn start_of(tags: &[(String, String)]) -> Result<Chess, String> {
         .ok_or_else(|| format!("{variant} is another game than chess"))?;
     match tag("FEN") {
         None => Ok(Chess::new()),
-        Some((_, fen)) if mode.is_chess960() => start_position(fen.as_bytes(), mode),
-        Some((_, fen)) => setup::position_from_fen(fen).map_err(|error| error.to_string()),
+        Some((_, fen)) => start_position(fen.as_bytes(), mode),
     }
 }
 
@@ -266,8 +265,13 @@ pub(crate) fn castling_of_variant(name: &[u8]) -> Option<CastlingMode> {
         .then_some(CastlingMode::Standard)
 }
 
-/// Parses the FEN of a start position.
+/// Parses the FEN of a start position. One whose castling rights are those of Chess960 only is one of Chess960 whatever
+/// the tag `Variant` says.
 pub(crate) fn start_position(fen: &[u8], mode: CastlingMode) -> Result<Chess, String> {
+    if !mode.is_chess960() {
+        let fen = String::from_utf8_lossy(fen);
+        return setup::position_from_fen(&fen).map_err(|error| error.to_string());
+    }
     let fen = Fen::from_ascii(fen).map_err(|error| format!("FEN: {error}"))?;
     fen.into_position(mode)
         .map_err(|error| format!("FEN: {error}"))

@@ -124,10 +124,11 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
         }
         for (from, to_section) in from.all().into_iter().zip(to.all()) {
             if part.contains(&to_section.range.start) {
+                // What multiplies the products: a group for each row, and for the hidden units of each stage.
                 let groups = match to_section {
-                    section if section == &to.rows => row_count(shape.inputs),
-                    section if section == &to.hidden => shape.stages,
-                    _ => 1,
+                    section if section == &to.rows => Some(row_count(shape.inputs)),
+                    section if section == &to.hidden => Some(shape.stages),
+                    _ => None,
                 };
                 let into = &mut weights[to_section.range.clone()];
                 widen(&existing[from.range.clone()], into, groups);
@@ -162,16 +163,18 @@ pub fn take_value(start: &mut Checkpoint, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Copies the weights of a section into one that may be larger. In a section with several groups, the weights of new
-/// products, which follow the existing ones in each group, are set to 0. In a section of one group, the new weights
-/// keep their random values.
-fn widen(existing: &[f32], into: &mut [f32], groups: usize) {
+/// Copies the weights of a section into one that may be larger. In a section with groups of weights of products, those
+/// of new products, which follow the existing ones in each group, are set to 0. In others the new weights keep their
+/// random values.
+fn widen(existing: &[f32], into: &mut [f32], groups: Option<usize>) {
+    let has_products = groups.is_some();
+    let groups = groups.unwrap_or(1);
     let sizes = [existing.len() / groups, into.len() / groups];
     let old = existing.chunks_exact(sizes[0]);
     for (old, new) in old.zip(into.chunks_exact_mut(sizes[1])) {
         let (same, more) = new.split_at_mut(old.len());
         same.copy_from_slice(old);
-        if groups > 1 {
+        if has_products {
             more.fill(0.0);
         }
     }
@@ -362,7 +365,13 @@ mod tests {
 
     #[test]
     fn a_widened_network_starts_with_the_same_outputs_and_trainable_columns() {
-        let random = export(&random_start(Shape { stages: 2, ..TINY }, 5), &[]);
+        for stages in [1, 2] {
+            check_a_widened_network(stages);
+        }
+    }
+
+    fn check_a_widened_network(stages: usize) {
+        let random = export(&random_start(Shape { stages, ..TINY }, 5), &[]);
         let changes = Changes {
             policy: Some(192),
             value: Some(128),

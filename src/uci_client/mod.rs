@@ -182,6 +182,8 @@ pub struct Client {
     lines: Lines,
     error_output: ErrorOutput,
     options: Vec<AnnouncedOption>,
+    /// The first error report since the start that no one has seen yet.
+    error_report: Option<String>,
     /// The position of the current ponder search, as sent.
     pondering: Option<String>,
 }
@@ -217,6 +219,7 @@ impl Client {
             child,
             input,
             options: Vec::new(),
+            error_report: None,
             pondering: None,
         };
         client.identify()?;
@@ -225,14 +228,16 @@ impl Client {
 
     /// Has the engine print its name and its options.
     fn identify(&mut self) -> Result<(), ClientError> {
-        let (mut called, mut options) = (None, Vec::new());
+        let (mut called, mut options, mut report) = (None, Vec::new(), None);
         self.send("uci")?;
         let deadline = Instant::now() + HANDSHAKE_TIMEOUT;
         self.until("uciok", "uci", deadline, &mut |line| {
             let name = line.strip_prefix("id name ");
             called = name.map(|name| name.trim().to_owned()).or(called.take());
             options.extend(parse_option(line));
+            report = report.take().or_else(|| error_report(line));
         })?;
+        self.error_report = self.error_report.take().or(report);
         if let Some(name) = called {
             self.name = name;
         }
@@ -258,7 +263,10 @@ impl Client {
         let option = options
             .find(|option| option.name.eq_ignore_ascii_case(name))
             .ok_or_else(|| error(format!("there is no option '{name}'")))?;
-        option.check(value).map_err(error)?;
+        // Scorn announces suggestions as a list and accepts other values (a file of profiles); it reports wrong ones.
+        if !(option.is_list() && value.is_some() && self.has_option(SHOW_HIDDEN)) {
+            option.check(value).map_err(error)?;
+        }
         let value = value.map_or(String::new(), |value| format!(" value {value}"));
         let line = format!("setoption name {}{value}", option.name);
         self.send(&line)
@@ -280,13 +288,9 @@ impl Client {
     /// # Errors
     /// When the engine ends, does not answer, or reports an error about options or networks as Scorn does.
     pub fn wait_for_start(&mut self) -> Result<(), ClientError> {
-        let mut error_report = None;
-        self.ready(&mut |line| {
-            if error_report.is_none() && is_error_report(line) {
-                error_report = Some(line.trim_start_matches("info string ").to_owned());
-            }
-        })?;
-        match error_report {
+        let mut report = self.error_report.take();
+        self.ready(&mut |line| report = report.take().or_else(|| error_report(line)))?;
+        match report {
             None => Ok(()),
             Some(reason) => Err(ClientError::Option {
                 program: self.program.clone(),
@@ -472,10 +476,11 @@ impl Drop for Client {
 }
 
 /// Whether a line is `info string error...` or `info string option...`.
-fn is_error_report(line: &str) -> bool {
-    let text = line.strip_prefix("info string ").unwrap_or_default();
-    let text = text.to_ascii_lowercase();
-    text.starts_with("error") || text.starts_with("option ")
+fn error_report(line: &str) -> Option<String> {
+    let text = line.strip_prefix("info string ")?;
+    let lower = text.to_ascii_lowercase();
+    let is_error = lower.starts_with("error") || lower.starts_with("option ");
+    is_error.then(|| text.to_owned())
 }
 
 /// The lines of an engine's output, each with the time when it arrived.

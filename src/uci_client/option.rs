@@ -11,6 +11,11 @@ pub(super) struct AnnouncedOption {
 }
 
 impl AnnouncedOption {
+    /// Whether its values are a list.
+    pub fn is_list(&self) -> bool {
+        self.kind == "combo"
+    }
+
     /// Checks a value for the option.
     ///
     /// # Errors

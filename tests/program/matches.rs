@@ -180,7 +180,9 @@ fn mistakes_in_flags_are_explained_and_hidden_options_work() {
             text(&output.stderr)
         );
     }
-    let hidden = format!("{HASH};CPuctBase=20000");
+    let profiles = folder.text("profiles.toml");
+    fs::write(&profiles, "").unwrap();
+    let hidden = format!("{HASH};CPuctBase=20000;Profiles={profiles}");
     let output = folder.play(
         HASH,
         &hidden,
@@ -534,6 +536,12 @@ fn unusable_engines_leave_no_file() {
         ("self;MultiPV=0", "MultiPV takes"),
         ("self;Backend=nosuch", "no backend 'nosuch'"),
         ("self;CPuct=x", "not a number"),
+        // The hidden option makes the engine announce its options once more.
+        (
+            "self;PolicyTemperature=99;CPuctBase=20000",
+            "PolicyTemperature",
+        ),
+        ("self;Profiles=/no/such.toml", "/no/such.toml"),
         (
             &*format!("self;Backend=rten;WeightsFile={}", folder.text("book.epd")),
             "book.epd",

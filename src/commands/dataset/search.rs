@@ -12,7 +12,12 @@ use crate::{
     },
     dataset::searched::Samples,
     files::output::NewFile,
-    labeling::{sample::read_games, search::Found, searcher::Searcher, visit::seed_of_search},
+    labeling::{
+        sample::read_games,
+        search::Found,
+        searcher::Searcher,
+        visit::{MOST_POOR_SEARCHES, seed_of_search},
+    },
     network::load::identity::files_of,
     options::Options,
     player::Load,
@@ -75,11 +80,19 @@ pub fn run(args: &SearchArgs, options: &Options, load: &Load) -> Result<u64> {
     };
     let bar = progress::records(args.count, "searching");
     let mut samples = Samples::default();
-    let mut number = 0;
+    let (mut number, mut poor) = (0, 0);
     while (samples.len() as u64) < args.count {
         let seed = seed_of_search(args.sample_seed, number);
+        let before = samples.len();
         searcher.find(&games, seed, found, &mut samples)?;
         number += 1;
+        poor = if samples.len() > before { 0 } else { poor + 1 };
+        ensure!(
+            poor < MOST_POOR_SEARCHES,
+            "{MOST_POOR_SEARCHES} searches, one after the other, visited no undecided position {} times: lower \
+             --least-visits or raise --nodes",
+            args.least_visits
+        );
         bar.set_position(samples.len() as u64);
     }
     bar.finish_and_clear();
@@ -95,9 +108,11 @@ mod tests {
 
     use super::*;
     use crate::{
+        chess::setup::position_from_fen,
         commands::dataset::tests::one_position,
         dataset::{
             record::{Record, Source},
+            record_file::{Layout, RecordWriter},
             searched::{Searched, SearchedFile},
         },
         network::hash::HashEvaluator,
@@ -146,6 +161,27 @@ mod tests {
             let most = it.moves.iter().map(|(_, visits)| visits).max().unwrap();
             assert!(it.moves.contains(&(it.best, *most)));
         }
+    }
+
+    #[test]
+    fn positions_without_undecided_visits_are_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let mate = position_from_fen("6k1/5ppp/8/8/8/8/8/R3K2R w KQ - 0 1").unwrap();
+        let path = dir.path().join("mate.rec");
+        let mut writer = RecordWriter::create(&path, Layout::Plain).unwrap();
+        writer
+            .write(&Record::new(&mate, false, Source::Game))
+            .unwrap();
+        writer.finish().unwrap();
+        let args = SearchArgs {
+            inputs: vec![path],
+            nodes: 40,
+            least_visits: 40,
+            ..args(dir.path(), "a.vis")
+        };
+        let error = search(&args).unwrap_err().to_string();
+        assert!(error.contains("--least-visits"), "{error}");
+        assert!(!args.out.exists());
     }
 
     #[test]
