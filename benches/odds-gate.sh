@@ -81,13 +81,13 @@ against() {
     line "$odds" "$opponent" "$name" "$(number a "$cell.json")" "$(number draws "$cell.json")" "$(number b "$cell.json")"
 }
 
-# A cell against Stockfish, which moves after 20 000 nodes.
+# A cell against Stockfish, which moves after 20 000 nodes. It errs at random, so that no two games have the same opening.
 against_stockfish() {
     local odds=$1 elo=$2 fen=$3 name=$4 options=$5
     local cell="$folder/$odds-stockfish-$elo-$name"
     if [ ! -s "$cell.json" ]; then
         for _ in $(seq "$games"); do echo "$fen"; done > "$cell.epd"
-        "$scorn" match "self;Threads=1;$options$(variety "$odds")" "$STOCKFISH;Threads=1;UCI_LimitStrength=true;UCI_Elo=$elo" \
+        "$scorn" match "self;Threads=1;$options" "$STOCKFISH;Threads=1;UCI_LimitStrength=true;UCI_Elo=$elo" \
             --first-is-white --book "$cell.epd" --order sequential --pairs "$games" --limit "nodes=$nodes" \
             --second-limit nodes=20000 --concurrency "$threads" --pgn "$cell.pgn" --json > "$cell.part" 2>> "$folder/log"
         mv "$cell.part" "$cell.json"

@@ -49,8 +49,10 @@ score() {
 cell() {
     local odds=$1 opponent=$2 nodes=$3 rule=$4 options=$5
     local name="$odds $opponent $nodes $rule"
-    case $odds in
-        queen) options+=";OpeningVariety=8" ;;
+    case "$odds $opponent" in
+        # It errs at random: no two games have the same opening.
+        *stockfish*) ;;
+        queen*) options+=";OpeningVariety=8" ;;
         *) options+=";OpeningVariety=2.75" ;;
     esac
     local out="$folder/${name// /_}"
