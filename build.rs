@@ -1,5 +1,5 @@
-//! Tells the compiler what is built: the target, and the commit if that is known. Packs the networks that not every user
-//! needs: they make the program five megabytes smaller so, and are unpacked when they are first used.
+//! Tells the compiler what is built: the target, and the commit if that is known. Packs the networks that not every
+//! user needs: they make the program five megabytes smaller so, and are unpacked when they are first used.
 //!
 //! The commit is, in this order: the environment's `SCORN_COMMIT` (for packagers), the one that `cargo package` wrote
 //! into the package, the one of the git checkout. Builds from an archive have none. Debug builds have none either, so
@@ -50,7 +50,7 @@ mod packed {
         let folder = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
         for (name, network) in NETWORKS {
             let file = File::create(Path::new(&folder).join(name)).expect("OUT_DIR can be written");
-            let mut packed = GzEncoder::new(file, Compression::best());
+            let mut packed = GzEncoder::new(file, Compression::default());
             packed.write_all(network).expect("OUT_DIR has room");
             packed.finish().expect("OUT_DIR has room");
         }

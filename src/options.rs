@@ -134,9 +134,9 @@ options! {
     /// Number of evaluations that the cache of each network stores. 0 disables the cache.
     "NNCacheSize"                         "nncache"                       [network speed]
         nn_cache_size:                      usize [0, 999999999]          = 2000000;
-    /// Number of preceding positions that must match, besides the rule-50 counter, for a cached evaluation to be reused.
-    /// 7 covers everything that a network sees. Lower values reuse evaluations across orders of moves, with less
-    /// accuracy.
+    /// Number of preceding positions that must match, besides the rule-50 counter, for a cached evaluation to be
+    /// reused. 7 covers everything that a network sees. Lower values reuse evaluations across orders of moves, with
+    /// less accuracy.
     "CacheHistoryLength"                  "cache-history-length"          [network play, hidden]
         cache_history_length:               usize [0, 7]                  = 7;
     /// Maximum search speed in nodes per second. 0 sets no limit.
@@ -366,8 +366,8 @@ options! {
     "ContemptModeTB"                      "contempt-mode-tb"              [search play, drops Tree, hidden]
         contempt_mode_tb:                   usize [0, 9]                  = 0;
     /// Butterfly history: raises or lowers the prior of a move by the mean gain in value of moves between the same two
-    /// squares elsewhere in the tree. The logit of the prior changes by this number times the mean gain (W - L). 0 turns
-    /// it off.
+    /// squares elsewhere in the tree. The logit of the prior changes by this number times the mean gain (W - L). 0
+    /// turns it off.
     "ButterflyHistory"                    "butterfly-history"             [search play, recommended, hidden]
         butterfly_history:                  f32 [0.0, 100.0]              = 0.0;
     /// A position that repeats once within the search tree counts as a draw.

@@ -32,8 +32,8 @@ const MAX_VERIFIED: usize = 3;
 const ROUGH_PART: f32 = 0.5;
 /// The alternatives to which a trap is compared.
 const ALTERNATIVES: usize = 2;
-/// By how much more than the move that gains least a missed trap must gain in practice, in W-L, to be looked at: likely mistakes
-/// are not searched for after every move.
+/// By how much more than the move that gains least a missed trap must gain in practice, in W-L, to be looked
+/// at: likely mistakes are not searched for after every move.
 const MIN_PRACTICAL_EXCESS: f32 = 0.1;
 /// Share of the visits of a plain search that a move has if its value is to be trusted.
 const MIN_VISIT_SHARE: f64 = 0.01;

@@ -206,7 +206,11 @@ impl<'a> GameInProgress<'a> {
         let position = self.history.position();
         let Ok(m) = setup::parse_move(position, &answer.best) else {
             let details = format!("'{}' in {}", answer.best, fen_text(position));
-            return Err((side, ForfeitReason::IllegalMove, shortened(details)));
+            return Err((
+                side,
+                ForfeitReason::IllegalMove,
+                setup::shorten_to(&details, MOST_DETAILS),
+            ));
         };
         self.position += if self.moves.is_empty() {
             " moves "
@@ -257,18 +261,15 @@ fn forfeit_of(side: Color, error: &ClientError) -> Forfeit {
         ClientError::Silent { .. } | ClientError::NotReading { .. } => ForfeitReason::Stall,
         _ => ForfeitReason::Crash,
     };
-    (side, reason, shortened(error.to_string()))
+    (
+        side,
+        reason,
+        setup::shorten_to(&error.to_string(), MOST_DETAILS),
+    )
 }
 
 /// The longest text of a forfeit in a game's tags, in characters: longer ones come from an engine's dump.
 const MOST_DETAILS: usize = 500;
-
-fn shortened(text: String) -> String {
-    match text.char_indices().nth(MOST_DETAILS) {
-        Some((end, _)) => text[..end].to_owned() + "...",
-        None => text,
-    }
-}
 
 fn fen_text(position: &Chess) -> String {
     Fen::from_position(position, EnPassantMode::Legal).to_string()

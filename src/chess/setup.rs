@@ -143,13 +143,17 @@ pub fn move_text(position: &Chess, m: PackedMove, chess960: bool) -> String {
 
 /// Quotes input in error messages: shortened and without control characters.
 pub(super) fn shorten(text: &str) -> String {
-    const MAX_CHARS: usize = 100;
+    shorten_to(text, 100)
+}
+
+/// A text of at most this many characters, without control characters; dots stand for the rest.
+pub fn shorten_to(text: &str, most: usize) -> String {
     let mut short: String = text
         .chars()
         .map(|c| if c.is_control() { '?' } else { c })
-        .take(MAX_CHARS)
+        .take(most)
         .collect();
-    if text.chars().nth(MAX_CHARS).is_some() {
+    if text.chars().nth(most).is_some() {
         short.push_str("...");
     }
     short

@@ -475,7 +475,7 @@ impl Drop for Client {
     }
 }
 
-/// Whether a line is `info string error...` or `info string option...`.
+/// The text of a line `info string error...` or `info string option...`; `None` for other lines.
 fn error_report(line: &str) -> Option<String> {
     let text = line.strip_prefix("info string ")?;
     let lower = text.to_ascii_lowercase();

@@ -106,7 +106,13 @@ pub struct SelfplayArgs {
     #[arg(long, value_name = "MOVE,PLIES,VALUE", value_parser = draw_rule)]
     pub draw_rule: Option<DrawRule>,
     /// Adjudicate a draw after this many plies. (--longest is the earlier name.)
-    #[arg(long, alias = "longest", value_name = "PLIES", default_value_t = 450, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        alias = "longest",
+        value_name = "PLIES",
+        default_value_t = 450,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     pub max_plies: u32,
     /// Adjudicate games by the endgame tablebases of SyzygyPath.
     #[arg(long)]
