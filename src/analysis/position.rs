@@ -35,6 +35,11 @@ const ALTERNATIVES: usize = 2;
 /// By how much more than the move that gains least a missed trap must gain in practice, in W-L, to be looked
 /// at: likely mistakes are not searched for after every move.
 const MIN_PRACTICAL_EXCESS: f32 = 0.1;
+/// The effort of a search of one reply alone, as a multiple of the limits for a position.
+const ALONE: f64 = 0.5;
+/// The effort of the searches that confirm a trap. With that of a position, a move can seem to cost nothing because the
+/// refutation, or a much better move, lies a little deeper.
+const CONFIRMING: f64 = 10.0;
 /// Share of the visits of a plain search that a move has if its value is to be trusted.
 const MIN_VISIT_SHARE: f64 = 0.01;
 
@@ -49,8 +54,7 @@ struct Study {
 impl Study {
     /// W-L of the position for the side to move against best play; `None` if the game is over.
     fn value(&self) -> Option<f32> {
-        self.outcome.best?;
-        self.outcome.report.lines.first().map(|line| line.value.wl)
+        best_value(&self.outcome)
     }
 
     fn worth(&self) -> f32 {
@@ -152,13 +156,18 @@ impl Analyzer {
         Ok(player.search(&mut Tree::default(), &job, &stop, &clock, reporter)?)
     }
 
-    /// A search without search-contempt, restricted to `moves` unless that is empty.
-    fn plain_search(&self, history: &History, moves: &[PackedMove]) -> Result<Outcome> {
+    /// A search without search-contempt, restricted to `moves` unless that is empty, with `effort` times the limits for
+    /// a position.
+    fn plain_search(
+        &self,
+        history: &History,
+        moves: &[PackedMove],
+        effort: f64,
+    ) -> Result<Outcome> {
         let mut limits = self.limits.clone();
-        if !moves.is_empty() {
-            limits.nodes = limits.nodes.map(|nodes| (nodes / 2).max(1));
-            limits.movetime = limits.movetime.map(|time| time / 2);
-        }
+        let scaled = |nodes: u64| ((nodes as f64 * effort) as u64).max(1);
+        limits.nodes = limits.nodes.map(scaled);
+        limits.movetime = limits.movetime.map(|time| time.mul_f64(effort));
         let job = Job {
             contempt_side: None,
             root_moves: moves.to_vec(),
@@ -179,7 +188,7 @@ impl Analyzer {
         {
             return Ok(study.clone());
         }
-        let outcome = self.plain_search(history, &[])?;
+        let outcome = self.plain_search(history, &[], 1.0)?;
         let mistake = match self.opponents.is_some() && outcome.best.is_some() {
             true => self.likely_mistake(item, history, &outcome)?,
             false => None,
@@ -212,7 +221,7 @@ impl Analyzer {
             if rough.is_some_and(|wl| best.value.wl - wl < ROUGH_PART * traps::MIN_LOSS) {
                 continue;
             }
-            let alone = self.plain_search(history, &[m])?;
+            let alone = self.plain_search(history, &[m], ALONE)?;
             let Some(line) = alone.report.lines.first() else {
                 continue;
             };
@@ -278,24 +287,59 @@ impl Analyzer {
         let (Some(best), Some(reply)) = (study.value(), after.value()) else {
             return Ok((kept, None));
         };
-        let cost = (best + reply).max(0.0);
         let worth = after.worth();
-        let Some(mistake) = after
-            .mistake
-            .filter(|_| !is_obvious && cost <= traps::MAX_COST && worth >= traps::MIN_WORTH)
-        else {
+        let position = item.history.position();
+        let trap = after.mistake.map(|mistake| TrapRecord {
+            m: setup::move_text(position, m, self.is_chess960(item)),
+            san: sans(position, &[m]).pop().unwrap_or_default(),
+            cost: (best + reply).max(0.0),
+            mistake,
+        });
+        let Some(trap) = trap.filter(|trap| !is_obvious && trap.is_one()) else {
             return Ok((kept, None));
         };
         let usual = self.worth_of_alternatives(item, study, m)?;
-        let position = item.history.position();
-        let is_trap = usual.is_some_and(|usual| usual <= traps::MAX_USUAL * worth);
-        let trap = is_trap.then(|| TrapRecord {
-            m: setup::move_text(position, m, self.is_chess960(item)),
-            san: sans(position, &[m]).pop().unwrap_or_default(),
-            cost,
-            mistake,
-        });
-        Ok((kept, trap))
+        if usual.is_none_or(|usual| usual > traps::MAX_USUAL * worth) {
+            return Ok((kept, None));
+        }
+        Ok((kept, self.confirmed(&item.history, &history, trap)?))
+    }
+
+    /// The trap with the values of longer searches of the positions before and after the move that sets it, and of the
+    /// reply alone, if it is still one by these.
+    fn confirmed(
+        &self,
+        before: &History,
+        after: &History,
+        trap: TrapRecord,
+    ) -> Result<Option<TrapRecord>> {
+        let position = after.position();
+        let reply = setup::parse_move(position, &trap.mistake.m)?;
+        let best = best_value(&self.plain_search(before, &[], CONFIRMING)?);
+        let replies = self.plain_search(after, &[], CONFIRMING)?;
+        let alone = self.plain_search(after, &[reply], CONFIRMING * ALONE)?;
+        let (Some(best), Some(value), Some(fallen)) =
+            (best, best_value(&replies), best_value(&alone))
+        else {
+            return Ok(None);
+        };
+        let better = replies
+            .report
+            .lines
+            .first()
+            .and_then(|line| line.pv.get(..1));
+        let confirmed = TrapRecord {
+            cost: (best + value).max(0.0),
+            mistake: MistakeRecord {
+                loss: value - fallen,
+                better: sans(position, better.unwrap_or_default())
+                    .pop()
+                    .unwrap_or_default(),
+                ..trap.mistake
+            },
+            ..trap
+        };
+        Ok(Some(confirmed).filter(TrapRecord::is_one))
     }
 
     /// The most that another good move offers; `None` if there is none.
@@ -315,6 +359,12 @@ impl Analyzer {
         }
         Ok(most)
     }
+}
+
+/// W-L of a searched position for the side to move; `None` if the game is over.
+fn best_value(outcome: &Outcome) -> Option<f32> {
+    outcome.best?;
+    outcome.report.lines.first().map(|line| line.value.wl)
 }
 
 /// The moves that cost no more than a trap may, in the order of the search.

@@ -4,7 +4,8 @@
 //! A *likely mistake* is a property of a position: the probability is the model's, the loss is the difference between
 //! the plain search of the position and a plain search of that move alone. A move sets a trap if it leads to a
 //! position with a likely mistake, costs little itself, is not the move that everybody would play, and if its
-//! alternatives would not have offered as much.
+//! alternatives would not have offered as much. The numbers of a trap are those of longer searches than the ones that
+//! found it.
 
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +62,12 @@ pub struct TrapRecord {
 }
 
 impl TrapRecord {
+    /// Whether the numbers are those of a trap: the move costs little, and the reply loses enough.
+    pub fn is_one(&self) -> bool {
+        let MistakeRecord { loss, .. } = self.mistake;
+        self.cost <= MAX_COST && loss >= MIN_LOSS && self.mistake.worth() >= MIN_WORTH
+    }
+
     /// The evidence in words, in per cent of a point: `a player rated 1900 replies Nxe4 with probability 38 %, which
     /// loses 27 % of a point (Be7 is best); Nd5 costs 1 %`.
     pub fn text(&self) -> String {
@@ -99,6 +106,24 @@ mod tests {
             cost: 0.02,
             mistake,
         };
+        assert!(trap.is_one());
+        let changed = |cost, p, loss| {
+            let mistake = MistakeRecord {
+                p,
+                loss,
+                ..trap.mistake.clone()
+            };
+            let changed = TrapRecord {
+                cost,
+                mistake,
+                ..trap.clone()
+            };
+            changed.is_one()
+        };
+        assert!(changed(MAX_COST, 0.25, 0.41));
+        assert!(!changed(0.11, 0.25, 0.41), "too dear");
+        assert!(!changed(0.02, 0.9, 0.29), "loses too little");
+        assert!(!changed(0.02, 0.25, 0.39), "worth too little");
         let expected = "a player rated 1500 replies Nxe4 with probability 38 %, which loses 27 % of a point \
                         (Be7 is best); Nd5 costs 1 %";
         assert_eq!(trap.text(), expected);

@@ -270,3 +270,40 @@ fn a_draw_by_the_rules_is_the_end_of_a_game() {
     assert!(text.ends_with("Kg8 1/2-1/2"), "{text}");
     assert_eq!(text.matches("[%eval ").count(), 7);
 }
+
+/// Carlsen - Anand 2014, game 6: after 26. Kd2 both players missed 26... Nxe5. A search of 3000 nodes misses it, too, and
+/// then 26... a4 looks like a trap (27. Rxh6) that costs nothing.
+#[test]
+fn a_move_that_misses_a_better_one_sets_no_trap() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pgn, annotated) = (folder.path().join("x.pgn"), folder.path().join("y.pgn"));
+    let records = folder.path().join("records.jsonl");
+    let game = "[WhiteElo \"2863\"]\n[BlackElo \"2792\"]\n\
+        [FEN \"6rr/1k3p2/1pb1p1np/p1p1P2R/2P3R1/2P1B3/P1BK1PP1/8 b - - 5 26\"]\n\n26... a4 27. Ke2 1-0\n";
+    fs::write(&pgn, game).unwrap();
+    let name = annotated.to_str().unwrap();
+    analyze(
+        &pgn,
+        &[
+            "--nodes",
+            "3000",
+            "--annotate",
+            name,
+            "--output",
+            records.to_str().unwrap(),
+        ],
+    );
+    let records: Vec<Value> = fs::read_to_string(&records)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    // The search after it finds the likely mistake, and the one before it thinks well of the move.
+    assert_eq!(records[1]["mistake"]["san"], "Rxh6");
+    assert_eq!(records[0]["lines"][0]["san"][0], "a4");
+    assert!(
+        records[0]["traps"].as_array().is_none_or(Vec::is_empty),
+        "{}",
+        records[0]["traps"]
+    );
+}
