@@ -1,5 +1,7 @@
 //! The opponent, as described by GUIs.
 
+use super::setup::shorten_to;
+
 /// The kind of opponent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpponentKind {
@@ -30,6 +32,30 @@ pub fn rating(text: &str) -> Option<u32> {
     text.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// What is wrong with the form of the text of `UCI_Opponent` (see [`rating`]), which may also be empty.
+pub fn problem(text: &str) -> Option<String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_missing = words.is_empty() || words == ["<empty>"];
+    let has_rating = || words[1] == "none" || rating(text).is_some();
+    if is_missing || (words.len() > 3 && has_rating() && kind(text).is_some()) {
+        return None;
+    }
+    let [rating, kind] = [
+        rating(text).map_or("no rating".into(), |rating| format!("the rating {rating}")),
+        kind(text)
+            .map_or("not whether it is a person", |kind| match kind {
+                OpponentKind::Human => "that it is a person",
+                OpponentKind::Computer => "that it is a program",
+            })
+            .to_owned(),
+    ];
+    Some(format!(
+        "UCI_Opponent '{}' is not of the form 'TITLE RATING TYPE NAME', such as 'none 1500 human Mary' (none for no title \
+         or rating; human or computer): it says {rating} and {kind}",
+        shorten_to(text, 60)
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +74,40 @@ mod tests {
         ] {
             assert_eq!(rating(text), expected, "{text}");
             assert_eq!(kind(text), expected_kind, "{text}");
+        }
+    }
+
+    #[test]
+    fn another_form_is_named() {
+        for right in [
+            "",
+            "<empty>",
+            "GM 2800 human Gary Kasparov",
+            "none none computer Shredder 2000",
+        ] {
+            assert_eq!(problem(right), None, "{right}");
+        }
+        for (wrong, says) in [
+            ("Mary", "it says no rating and not whether it is a person"),
+            (
+                "none 1500 human",
+                "it says the rating 1500 and that it is a person",
+            ),
+            ("1500 human Mary", "it says no rating and not whether"),
+            (
+                "none 1500 person Mary",
+                "it says the rating 1500 and not whether",
+            ),
+            (
+                "none abc computer X",
+                "it says no rating and that it is a program",
+            ),
+        ] {
+            let problem = problem(wrong).unwrap();
+            assert!(
+                problem.contains(says) && problem.contains(wrong),
+                "{problem}"
+            );
         }
     }
 }

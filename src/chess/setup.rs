@@ -55,7 +55,16 @@ pub fn position_from_fen(text: &str) -> Result<Chess, SetupError> {
     let setup: Setup = fen.into_setup();
     let mode = CastlingMode::detect(&setup);
     setup.position(mode).map_err(|e: PositionError<Chess>| {
-        SetupError::Position(position_problems(e.kinds()), shorten(text))
+        let mut problems = position_problems(e.kinds());
+        // As after a rook was taken off the board by hand.
+        if e.kinds() == PositionErrorKinds::INVALID_CASTLING_RIGHTS
+            && let Ok(position) = e.ignore_invalid_castling_rights()
+        {
+            let right = Fen::from_position(&position, EnPassantMode::Legal).to_string();
+            let rights = right.split(' ').nth(2).unwrap_or("-").to_owned();
+            problems += &format!("; possible here: {rights}");
+        }
+        SetupError::Position(problems, shorten(text))
     })
 }
 
@@ -230,7 +239,15 @@ mod tests {
             ("P3k3/8/8/8/8/8/8/4K3 w - - 0 1", "first or last rank"),
             ("4k3/8/8/8/8/8/8/4K2p w - - 0 1", "first or last rank"),
             ("4k3/4R3/8/8/8/8/8/4K3 w - - 0 1", "not to move is in check"),
-            ("4k3/8/8/8/8/8/8/4K3 w KQkq - 0 1", "castling rights"),
+            (
+                "4k3/8/8/8/8/8/8/4K3 w KQkq - 0 1",
+                "castling rights without king and rook in place; possible here: -)",
+            ),
+            // Without the queen's rook.
+            (
+                "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/1NBQKBNR w KQkq - 0 1",
+                "possible here: Kkq)",
+            ),
             ("4k3/8/8/8/8/8/8/4K3 w - e6 0 1", "en passant"),
             ("4k3/8/8/8/8/8/8/4K3 x - - 0 1", "neither w nor b"),
             (

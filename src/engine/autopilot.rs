@@ -6,7 +6,10 @@ use shakmaty::Position;
 
 use super::Go;
 use crate::{
-    chess::{History, opponent},
+    chess::{
+        History,
+        opponent::{self, OpponentKind},
+    },
     odds::{NetworkChoice, OddsFacts, ProfileError, Profiles, ResolvedProfiles, Signature},
     options::{
         Options,
@@ -56,8 +59,10 @@ impl Autopilot {
         self.game = Some(game.clone());
     }
 
-    /// A search was requested: the first clock of a game says how long it may take.
-    pub fn see_clock(&mut self, go: &Go, game: &History) {
+    /// A search of this game was requested: its first clock says how long it may take. The position may be one that was
+    /// set before the game was called a new one.
+    pub fn see_search(&mut self, go: &Go, game: &History) {
+        self.game.get_or_insert_with(|| game.clone());
         if let (Some(left), increment) = go.clock(game.position().turn()) {
             self.clock
                 .get_or_insert(left.saturating_add(increment.saturating_mul(INCREMENTS)));
@@ -67,12 +72,14 @@ impl Autopilot {
     /// What the profiles that match the game set, and the message about it unless it was sent before. What the user or
     /// the configuration file has set is left out. `as_set` are the options that these two give.
     pub fn resolve(&mut self, layers: &Layers, as_set: &Options) -> (Layer, Option<String>) {
+        // A user who wants the replies of people with a rating expects one of them.
+        let told = Some(as_set.opponent_rating).filter(|&rating| rating > 0);
         let resolved = match &self.game {
             Some(game) if !as_set.analyse_mode => self.profiles.resolve(&OddsFacts {
                 signature: Signature::of(&game.plies()[0].position, game.position().turn()),
                 side: game.position().turn(),
-                rating: opponent::rating(&as_set.opponent),
-                opponent: opponent::kind(&as_set.opponent),
+                rating: opponent::rating(&as_set.opponent).or(told),
+                opponent: opponent::kind(&as_set.opponent).or(told.and(Some(OpponentKind::Human))),
                 advantage: as_set.rating_advantage,
                 clock: self.clock,
                 network: match layers.setter_of("WeightsFile") {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Go, autopilot::Autopilot, strength, user_options::UserOptions};
 use crate::{
-    chess::History,
+    chess::{History, opponent},
     network::{backend::from_lc0, source::recommended::recommended_options},
     options::{
         Invalidates, OptionError, OptionRow, Options,
@@ -131,6 +131,11 @@ impl Settings {
             (self.note)(&format!("error: {error}"));
             return Ok(());
         }
+        if self.as_set.opponent != before.opponent
+            && let Some(problem) = opponent::problem(&self.as_set.opponent)
+        {
+            (self.note)(&problem);
+        }
         if self.user.sends_everything() && !user.sends_everything() {
             (self.note)(
                 "the GUI sends all options: those with their defaults count as not set, so that network and profiles \
@@ -160,7 +165,7 @@ impl Settings {
 
     /// Brings them into force for a search, which is an infinite analysis if it `is_analysis`.
     pub fn begin(&mut self, go: &Go, game: &History, is_analysis: bool) {
-        self.autopilot.see_clock(go, game);
+        self.autopilot.see_search(go, game);
         match is_analysis {
             true => self.apply_for_analysis(),
             false => self.apply_for_game(),

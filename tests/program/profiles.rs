@@ -538,6 +538,40 @@ fn a_network_of_the_user_gets_its_own_limit() {
     session.end();
 }
 
+/// As a user without a GUI's UCI_Opponent does it, and one who calls a game new after setting its position.
+#[test]
+fn a_rating_that_the_user_sets_is_that_of_a_person() {
+    let mut session = Session::new();
+    session.send("setoption name OpponentRating value 1500");
+    let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
+    let expected = "odds given + large odds given + known opponent: OpeningVariety 8, ScLimit 28, WeightsFile <built in \
+                    odds>; unchanged: OpponentWeights (OpponentRating set by user)";
+    assert_eq!(profile_lines(&lines), [expected]);
+    // A GUI knows better.
+    let lines =
+        session.send_and_sync("setoption name UCI_Opponent value none 2500 computer Something");
+    assert_eq!(profile_lines(&lines), [LARGE_ODDS]);
+    let lines = session.send_and_sync("setoption name UCI_Opponent value Mary");
+    let says = "UCI_Opponent 'Mary' is not of the form 'TITLE RATING TYPE NAME'";
+    assert!(lines.iter().any(|line| line.contains(says)), "{lines:?}");
+    assert_eq!(profile_lines(&lines), [expected]);
+    session.end();
+}
+
+#[test]
+fn a_game_called_new_after_its_position_was_set_keeps_its_profile() {
+    let mut session = Session::new();
+    session.send_and_sync(&format!("position fen {QUEEN}"));
+    let lines = session.send_and_sync("ucinewgame");
+    assert_eq!(
+        profile_lines(&lines),
+        ["none: the options are as they were set"]
+    );
+    let (_, lines) = session.go("go nodes 1");
+    assert_eq!(profile_lines(&lines), [LARGE_ODDS]);
+    session.end();
+}
+
 #[test]
 fn the_first_clock_applies_to_the_game() {
     let folder = tempfile::tempdir().unwrap();
