@@ -32,8 +32,8 @@ pub struct Text<'a> {
 }
 
 /// Splits a stream into the texts of games. A game ends with a blank line after its moves, unless that is in a
-/// comment, or where a tag follows moves. In a comment, which may never be closed, it takes a blank line before the
-/// tag.
+/// comment, or where a tag follows moves or a comment. In a comment, which may never be closed, it takes a blank line
+/// before the tag. Comments and escaped lines (`%`) before a game are skipped.
 pub struct Texts<R> {
     input: R,
     offset: u64,
@@ -65,20 +65,27 @@ impl<R: BufRead> Texts<R> {
     /// When the input cannot be read.
     pub fn next_text(&mut self) -> io::Result<Option<Text<'_>>> {
         self.text.clear();
-        self.skip_blank()?;
+        self.skip_to_game()?;
         let offset = self.offset;
         let (mut has_moves, mut in_comment, mut is_too_long) = (false, false, false);
+        let mut has_comment = false;
         let mut is_after_blank = false;
         loop {
             self.fill()?;
             let is_tag = !self.is_rest && (!in_comment || is_after_blank) && is_tag(&self.line);
             let is_blank = !self.is_rest && self.line.trim_ascii().is_empty();
-            if self.line.is_empty() || (has_moves && (is_tag || (is_blank && !in_comment))) {
+            let is_end = match is_tag {
+                true => has_moves || has_comment,
+                false => has_moves && is_blank && !in_comment,
+            };
+            if self.line.is_empty() || is_end {
                 break;
             }
             if !is_tag && !is_blank {
-                has_moves = true;
-                in_comment = ends_in_comment(&self.line, in_comment, self.is_rest);
+                let has_words;
+                (has_words, in_comment) = scan_moves(&self.line, in_comment, self.is_rest);
+                has_moves |= has_words;
+                has_comment = true;
             }
             is_after_blank = is_blank;
             is_too_long |= self.text.len() + self.line.len() > MAX_GAME_BYTES;
@@ -88,10 +95,10 @@ impl<R: BufRead> Texts<R> {
                     false => self.text.extend_from_slice(&self.line),
                 }
             }
-            self.take_line();
+            self.take(self.line.len());
         }
         // Shows whether another text follows.
-        self.skip_blank()?;
+        self.skip_to_game()?;
         let error = match is_too_long {
             true => Some(format!("it is longer than {MAX_GAME_BYTES} bytes")),
             false => error_in_moves(&self.text),
@@ -121,18 +128,38 @@ impl<R: BufRead> Texts<R> {
         Ok(())
     }
 
-    fn take_line(&mut self) {
-        self.offset += self.line.len() as u64;
-        self.line.clear();
+    /// Goes on by so many bytes of the line.
+    fn take(&mut self, count: usize) {
+        self.offset += count as u64;
+        self.line.drain(..count);
     }
 
-    fn skip_blank(&mut self) -> io::Result<()> {
+    /// Skips blank lines, comments and escaped lines.
+    fn skip_to_game(&mut self) -> io::Result<()> {
+        let (mut in_comment, mut is_after_blank) = (false, false);
         loop {
             self.fill()?;
-            if self.line.is_empty() || !self.line.trim_ascii().is_empty() {
+            let is_blank = self.line.trim_ascii().is_empty();
+            if self.line.is_empty() || (is_after_blank && is_tag(&self.line)) {
                 return Ok(());
             }
-            self.take_line();
+            let skipped = match in_comment {
+                true => 0,
+                false => self.line.len() - self.line.trim_ascii_start().len(),
+            };
+            let rest = &self.line[skipped..];
+            let is_escaped = !self.is_rest && !in_comment && rest.starts_with(b"%");
+            if is_blank || is_escaped || (!in_comment && rest.starts_with(b";")) {
+                is_after_blank = is_blank;
+                self.take(self.line.len());
+            } else if in_comment || rest.starts_with(b"{") {
+                let end = rest.iter().position(|&byte| byte == b'}');
+                in_comment = end.is_none();
+                self.take(end.map_or(self.line.len(), |end| skipped + end + 1));
+                is_after_blank = false;
+            } else {
+                return Ok(());
+            }
         }
     }
 }
@@ -176,20 +203,21 @@ fn ends_tag(rest: &[u8]) -> bool {
     after.is_some_and(|rest| matches!(rest.trim_ascii_start(), [] | [b'[', ..]))
 }
 
-/// Whether a line of moves ends inside a comment.
-fn ends_in_comment(line: &[u8], mut in_comment: bool, is_rest: bool) -> bool {
+/// Whether a line of moves has words outside of comments, and whether it ends inside a comment.
+fn scan_moves(line: &[u8], mut in_comment: bool, is_rest: bool) -> (bool, bool) {
+    let mut has_words = false;
     if !in_comment && !is_rest && line.starts_with(b"%") {
-        return false;
+        return (false, false);
     }
     for byte in line {
         match byte {
             b'}' => in_comment = false,
             b'{' => in_comment = true,
-            b';' if !in_comment => return false,
-            _ => {}
+            b';' if !in_comment => return (has_words, false),
+            _ => has_words |= !in_comment && !byte.is_ascii_whitespace(),
         }
     }
-    in_comment
+    (has_words, in_comment)
 }
 
 /// Finds an error in the moves that shows without a board.
@@ -318,6 +346,35 @@ mod tests {
             assert!(text[*offset as usize..].starts_with(&**game));
         }
         assert!(cut("\n \n").is_empty());
+    }
+
+    #[test]
+    fn comments_and_escaped_lines_before_a_game_are_no_game() {
+        let game = "[White \"a\"]\n\n1. e4 *\n";
+        for before in [
+            "; made by hand\n",
+            "% escaped\n",
+            "{ of a\n\ntournament }\n\n",
+            "{one} {two}\n% three\n ; four\n{five\n}",
+            "{never closed\n\n",
+        ] {
+            let text = format!("{before}{game}\n{before}{game}\n; the end\n");
+            let games = cut(&text);
+            assert_eq!(games.len(), 2, "{games:?}");
+            for (offset, text_of_game, error) in &games {
+                assert_eq!((&**text_of_game, error), (game, &None));
+                assert!(text[*offset as usize..].starts_with(game));
+            }
+        }
+        let moves = cut("{intro} 1. e4 *\n").remove(0);
+        assert_eq!((moves.0, &*moves.1), (7, " 1. e4 *\n"));
+        // Between tags and moves they belong to the game.
+        let inside = "[White \"a\"]\n\n{intro\n\n}\n\n% escaped\n\n1. e4 *\n";
+        assert_eq!(cut(inside).len(), 1);
+        assert_eq!(cut(inside).remove(0).1, inside);
+        // A game without moves ends with its comment.
+        let without = format!("[White \"b\"]\n\n{{forfeited}}\n\n{game}");
+        assert_eq!(cut(&without).len(), 2);
     }
 
     #[test]
