@@ -291,7 +291,9 @@ fn arguments_of(row: &OptionRow, taken: &[char]) -> Vec<Arg> {
     let help = help_of(row) + &limits_of(row);
     let arg = Arg::new(row.name)
         .long(row.flag)
-        .help(help)
+        // Completions have the help, manual pages the long one.
+        .help(help.clone())
+        .long_help(help)
         .help_heading("Engine options")
         .hide_short_help(true);
     let arg = match row.short_flag {

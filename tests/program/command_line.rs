@@ -472,6 +472,15 @@ fn shells_and_man_read_about_the_command_line() {
         page.contains(".TH scorn 1") && page.contains(".SH OPTIONS"),
         "{page}"
     );
+    // Every option with a line of help below its name.
+    let lines: Vec<&str> = page.lines().collect();
+    let is_option = |lines: &&[&str]| lines[0] == ".TP" && lines[1].contains("\\-\\-");
+    let options: Vec<_> = lines.windows(3).filter(is_option).collect();
+    assert!(options.len() > 100, "{}", options.len());
+    for option in options {
+        let help = option[2];
+        assert!(!help.is_empty() && !help.starts_with('.'), "{}", option[1]);
+    }
     let folder = tempfile::tempdir().unwrap();
     let pages = folder.path().join("man1");
     let output = scorn(&["man", "--folder", pages.to_str().unwrap()]);
