@@ -138,9 +138,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (cli, options) = match parse(arguments) {
         Ok(parsed) => parsed,
         Err(error) => {
-            // Nothing can be done if even the help cannot be printed.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            return match error.print() {
+                Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+                Err(_) => ExitCode::FAILURE,
+            };
         }
     };
     let done = options.and_then(|layers| dispatch(cli.command, layers));

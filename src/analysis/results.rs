@@ -24,6 +24,8 @@ use crate::{
 
 /// A file of results, or a stream without earlier results.
 pub struct ResultFile {
+    /// The name for messages.
+    name: String,
     to: Box<dyn Write>,
     settings: String,
     done: Vec<EarlierResult>,
@@ -51,6 +53,7 @@ impl ResultFile {
             }
         };
         Ok(ResultFile {
+            name: path.display().to_string(),
             to,
             settings: settings.to_owned(),
             done,
@@ -69,14 +72,16 @@ impl ResultFile {
         self.met += 1;
         if record.name != item.name || record.fen != item.fen() {
             bail!(
-                "the output file contains an analysis of other positions ({} instead of {}); use another file",
+                "{} contains an analysis of other positions ({} instead of {}): use another --output",
+                self.name,
                 record.name,
                 item.name
             );
         }
         ensure!(
             record.settings == self.settings,
-            "the output file was written with other limits or options; use the same ones or another file"
+            "{} was written with other limits or options: use the same ones or another --output",
+            self.name
         );
         let best = record.best.as_deref();
         let best = best.and_then(|best| setup::parse_move(item.history.position(), best).ok());
@@ -96,7 +101,8 @@ impl ResultFile {
     pub fn check_complete(&self) -> Result<()> {
         ensure!(
             self.met == self.done.len(),
-            "the output file already holds an analysis of more positions than these"
+            "{} already holds an analysis of more positions than these: use another --output",
+            self.name
         );
         Ok(())
     }

@@ -154,18 +154,28 @@ pub enum Order {
 }
 
 /// The value of --tc.
-fn clock(text: &str) -> Result<Limit, PlayerError> {
-    format!("clock={text}").parse()
+fn clock(text: &str) -> Result<Limit> {
+    limit(
+        "clock",
+        text,
+        "seconds, as in 60+0.6 or, for 40 moves, 40/60+0.6",
+    )
 }
 
 /// The value of --st.
-fn move_time(text: &str) -> Result<Limit, PlayerError> {
-    format!("time={text}").parse()
+fn move_time(text: &str) -> Result<Limit> {
+    limit("time", text, "seconds per move, as in 0.5")
 }
 
 /// The value of --nodes.
-fn nodes(text: &str) -> Result<Limit, PlayerError> {
-    format!("nodes={text}").parse()
+fn nodes(text: &str) -> Result<Limit> {
+    limit("nodes", text, "a number of nodes above 0")
+}
+
+/// A limit of this kind; the error says what is `expected`.
+fn limit(kind: &str, text: &str, expected: &str) -> Result<Limit> {
+    let limit = format!("{kind}={text}").parse();
+    limit.map_err(|_: PlayerError| anyhow!("expected {expected}"))
 }
 
 /// The values in `name=N,name=N` by the order of `names`; `None` if one is absent, or not a number of its type.
@@ -186,12 +196,13 @@ fn named_numbers<const N: usize>(text: &str, names: [&str; N]) -> Option<[u32; N
 /// The value of --resign, in fastchess's form or as plies and pawns. There both engines must agree, which fastchess
 /// calls twosided.
 fn resign_rule(text: &str) -> Result<WinRule> {
-    if !text.contains('=') {
-        return Ok(text.parse()?);
+    if let Ok(rule) = text.parse() {
+        return Ok(rule);
     }
     let rule = named_numbers(text, ["movecount", "score"]);
     let rule = rule.filter(|[moves, score]| *moves > 0 && *moves < 10_000 && *score > 0);
-    let [moves, score] = rule.context("not movecount=3,score=600 (moves, centipawns; above 0)")?;
+    let expected = "expected moves and centipawns above 0, as in movecount=3,score=600";
+    let [moves, score] = rule.context(expected)?;
     Ok(WinRule {
         plies: 2 * moves,
         value: f64::from(score) / 100.0,
@@ -200,13 +211,13 @@ fn resign_rule(text: &str) -> Result<WinRule> {
 
 /// The value of --draw, in fastchess's form or as move, plies and pawns.
 fn draw_rule(text: &str) -> Result<DrawRule> {
-    if !text.contains('=') {
-        return Ok(text.parse()?);
+    if let Ok(rule) = text.parse() {
+        return Ok(rule);
     }
     let rule = named_numbers(text, ["movenumber", "movecount", "score"]);
     let rule = rule.filter(|[_, moves, _]| *moves > 0 && *moves < 10_000);
-    let [from_move, moves, score] =
-        rule.context("not movenumber=35,movecount=8,score=20 (moves, moves, centipawns)")?;
+    let expected = "expected moves, moves and centipawns, as in movenumber=35,movecount=8,score=20";
+    let [from_move, moves, score] = rule.context(expected)?;
     Ok(DrawRule {
         from_move,
         plies: 2 * moves,
@@ -220,6 +231,20 @@ impl MatchArgs {
         let given = [self.tc, self.st, self.nodes, self.limit];
         let default = Limit::Time(Duration::from_secs(1));
         given.into_iter().flatten().next().unwrap_or(default)
+    }
+
+    /// Whether games are adjudicated by scores in pawns, and this program plays and reports another unit.
+    fn compares_other_units(&self, players: &[Competitor; 2]) -> bool {
+        let by_score = self.adjudicate || self.resign.is_some() || self.draw.is_some();
+        let reports_pawns = |player: &Competitor| {
+            let mut options = player.options.iter();
+            options.any(|(name, value)| {
+                let value = value.as_deref().unwrap_or_default();
+                name.eq_ignore_ascii_case("ScoreType") && value.starts_with("centipawn")
+            })
+        };
+        let mut own = players.iter().filter(|player| player.program.is_none());
+        by_score && own.any(|player| !reports_pawns(player))
     }
 
     fn players(&self) -> Result<[Competitor; 2]> {
@@ -359,6 +384,12 @@ pub fn command(args: &MatchArgs) -> Result<()> {
         },
         concurrency: usize::from(args.concurrency),
     };
+    if args.compares_other_units(&game.players) {
+        terminal::eprint_line(
+            "scorn: games are adjudicated by scores in centipawns, and \"self\" reports another unit: give it \
+             ScoreType=centipawn",
+        );
+    }
     let inputs: Vec<PathBuf> = args.book.iter().cloned().collect();
     // Created before the match, so that a file that cannot be written is reported at once.
     let html = args.html.as_ref();

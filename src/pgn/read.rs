@@ -181,8 +181,7 @@ impl Visitor for GameVisitor {
         name: &[u8],
         value: RawTag<'_>,
     ) -> ControlFlow<Self::Output> {
-        let name = String::from_utf8_lossy(name).into_owned();
-        tags.push((name, value.decode_utf8_lossy().into_owned()));
+        tags.push((text_of(name), text_of(&value.decode())));
         ControlFlow::Continue(())
     }
 
@@ -229,6 +228,14 @@ impl Visitor for GameVisitor {
 
     fn end_game(&mut self, game: Game) -> Self::Output {
         Ok(game)
+    }
+}
+
+/// The text of a tag: UTF-8, or, if it is not, Latin-1, which the PGN standard names and older programs write.
+fn text_of(bytes: &[u8]) -> String {
+    match str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.iter().map(|&byte| char::from(byte)).collect(),
     }
 }
 
@@ -341,6 +348,15 @@ mod tests {
         let tags = ["FEN", "White", "Result"].map(|name| game.tag(name));
         assert_eq!(tags, [Some(fen), Some("A \"x\" B"), Some("1-0")]);
         assert_eq!(game.start, setup::position_from_fen(fen).unwrap());
+    }
+
+    #[test]
+    fn tags_are_utf8_or_latin1() {
+        for name in [&b"M\xfcller, G\xe9rard"[..], "Müller, Gérard".as_bytes()] {
+            let text = [b"[White \"", name, b"\"]\n\n1. e4 *\n"].concat();
+            let game = Reader::new(&text[..]).next().unwrap().unwrap();
+            assert_eq!(game.tag("White"), Some("Müller, Gérard"));
+        }
     }
 
     #[test]

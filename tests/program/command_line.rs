@@ -38,7 +38,7 @@ fn help_and_version() {
 }
 
 /// An invalid command line, the exit code, and a part of the message.
-const MISTAKES: [(&str, i32, &str); 24] = [
+const MISTAKES: [(&str, i32, &str); 28] = [
     ("--nosuch", 2, "--nosuch"),
     ("frobnicate", 2, "frobnicate"),
     ("--cpuct fast", 2, "not a number"),
@@ -86,6 +86,14 @@ const MISTAKES: [(&str, i32, &str); 24] = [
         "there is no folder /no/such/folder",
     ),
     ("describe x.onnx", 1, "x.onnx"),
+    (
+        "match self self --tc 60s",
+        2,
+        "expected seconds, as in 60+0.6",
+    ),
+    ("match self self --st x", 2, "seconds per move, as in 0.5"),
+    ("match self self --resign 6", 2, "movecount=3,score=600"),
+    ("match self self --draw foo", 2, "movenumber=35,movecount=8"),
     ("page x.json --out x.html", 1, "x.json"),
 ];
 
@@ -402,6 +410,22 @@ fn a_closed_reader_is_an_error_without_panic() {
 }
 
 /// The number of nodes, which is what OpenBench compares, changes with the signature.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_text_that_cannot_be_written_is_an_error() {
+    for line in ["--help", "--version", "options", "man"] {
+        let full = fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let program = Command::new(env!("CARGO_BIN_EXE_scorn"))
+            .arg(line)
+            .stdout(full)
+            .status();
+        assert_eq!(program.unwrap().code(), Some(1), "{line}");
+    }
+}
+
 #[test]
 fn bench_is_deterministic_and_its_nodes_are_the_signature() {
     let bench = |nodes: u64| {
