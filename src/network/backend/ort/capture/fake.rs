@@ -32,8 +32,17 @@ pub struct FakeStream {
     number: usize,
     places: Vec<Place>,
     log: Vec<String>,
-    /// The size whose graph computes something else.
-    corrupted: Option<usize>,
+    /// The size whose graph is not right, and what it does.
+    corrupted: Option<(usize, Fault)>,
+}
+
+/// What a graph does that is not right.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It computes something else.
+    Another,
+    /// It writes nothing.
+    Nothing,
 }
 
 /// The buffers of a batch size, and whether it is captured.
@@ -79,9 +88,9 @@ impl FakeStream {
         &self.log
     }
 
-    /// Has the graph of a size compute something else than an ordinary run.
-    pub fn corrupt(&mut self, place: usize) {
-        self.corrupted = Some(place);
+    /// Has the graph of a size do something else than an ordinary run.
+    pub fn corrupt(&mut self, place: usize, fault: Fault) {
+        self.corrupted = Some((place, fault));
     }
 
     /// Does something that is forbidden while another stream is captured.
@@ -121,7 +130,7 @@ impl DeviceStream for FakeStream {
             scalars: &mut place.scalars,
             entries: &mut place.entries,
             sharpness: &mut place.sharpness,
-            outputs: [&place.policy, &place.wdl, &place.mlh],
+            outputs: [&mut place.policy, &mut place.wdl, &mut place.mlh],
         })
     }
 
@@ -172,12 +181,12 @@ impl DeviceStream for FakeStream {
         if !self.places[place].is_captured {
             return Err(format!("size {place} is not captured"));
         }
-        let shift = if self.corrupted == Some(place) {
-            0.5
-        } else {
-            0.0
-        };
-        self.places[place].compute(shift);
+        let fault = self.corrupted.filter(|(corrupted, _)| *corrupted == place);
+        match fault.map(|(_, fault)| fault) {
+            None => self.places[place].compute(0.0),
+            Some(Fault::Another) => self.places[place].compute(0.5),
+            Some(Fault::Nothing) => {}
+        }
         Ok(())
     }
 

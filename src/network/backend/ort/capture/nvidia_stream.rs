@@ -126,14 +126,14 @@ where
 
     /// The numbers on the processor's side.
     fn numbers(&self) -> &[T] {
-        // SAFETY: the buffer has this length, was filled, and lives as long as its owner in `self`. The GPU does not
-        // write to it while a caller of the stream reads, which waits for it first.
+        // SAFETY: as below.
         unsafe { slice::from_raw_parts(self.address, self.host.len()) }
     }
 
     /// The same, to be written.
     fn numbers_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above.
+        // SAFETY: the buffer has this length, was filled, and lives as long as its owner in `self`. The GPU does not
+        // use it while a caller of the stream does, which waits for it first.
         unsafe { slice::from_raw_parts_mut(self.address, self.host.len()) }
     }
 
@@ -316,9 +316,9 @@ fn failed(error: DriverError) -> String {
 impl DeviceStream for NvidiaStream {
     fn buffers(&mut self, place: usize) -> Result<Buffers<'_>, String> {
         let place = &mut self.places[place];
-        let mut outputs: [&[f32]; 3] = [&[]; 3];
-        for (numbers, output) in outputs.iter_mut().zip(&place.outputs) {
-            *numbers = output.numbers();
+        let mut outputs: [&mut [f32]; 3] = [&mut [], &mut [], &mut []];
+        for (numbers, output) in outputs.iter_mut().zip(&mut place.outputs) {
+            *numbers = output.numbers_mut();
         }
         Ok(Buffers {
             masks: place.masks.numbers_mut(),

@@ -148,7 +148,7 @@ fn read(
         to.extend_from_slice(part);
         Ok::<_, String>(())
     };
-    let [policy, value, mlh] = buffers.outputs;
+    let [policy, value, mlh] = &buffers.outputs;
     outputs.policy_kind = PolicyKind::Probabilities { slots: shape.slots };
     copy(policy, rows * shape.slots, &mut outputs.policy)?;
     match shape.has_wdl {
@@ -165,7 +165,7 @@ fn read(
 #[cfg(test)]
 mod tests {
     use super::{
-        super::fake::{FakeCard, FakeStream, SLOTS},
+        super::fake::{FakeCard, FakeStream, Fault, SLOTS},
         *,
     };
     use crate::{
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(refused.err().as_deref(), Some("there is no such GPU"));
         let corrupted = session(|| {
             let mut stream = FakeCard::default().stream(&SIZES);
-            stream.corrupt(0);
+            stream.corrupt(0, Fault::Another);
             Ok(stream)
         });
         assert!(corrupted.err().unwrap().contains("other results"));
