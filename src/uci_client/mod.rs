@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crossbeam::channel::{self, Receiver, RecvTimeoutError};
+use crossbeam::channel::{self, Receiver, RecvTimeoutError, TrySendError};
 use parking_lot::Mutex;
 use thiserror::Error;
 
@@ -51,7 +51,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum length of a line in bytes; longer lines are cut.
 const MAX_LINE_BYTES: usize = 1 << 16;
 
-/// Maximum number of queued output lines.
+/// Maximum number of queued output lines. While an engine ponders nobody reads them; then further `info` lines are
+/// dropped, because an engine that cannot write may stop to think.
 const MAX_QUEUED_LINES: usize = 1 << 10;
 
 /// Number of lines of the error output that are kept.
@@ -509,7 +510,15 @@ fn read_lines(output: impl Read + Send + 'static) -> io::Result<Lines> {
     threads::spawn("engine output", move || {
         let mut output = BufReader::new(output);
         while let Some(line) = next_line(&mut output) {
-            if sender.send((Instant::now(), line)).is_err() {
+            let line = (Instant::now(), line);
+            let sent = match line.1.starts_with("info ") {
+                true => match sender.try_send(line) {
+                    Ok(()) | Err(TrySendError::Full(_)) => true,
+                    Err(TrySendError::Disconnected(_)) => false,
+                },
+                false => sender.send(line).is_ok(),
+            };
+            if !sent {
                 break;
             }
         }
@@ -568,6 +577,25 @@ mod tests {
     fn a_missing_program_is_named() {
         let error = Client::start(Path::new("/no/such/engine"), &[]).unwrap_err();
         assert!(error.to_string().contains("/no/such/engine"));
+    }
+
+    #[test]
+    fn nobody_has_to_read_what_a_pondering_engine_prints() {
+        // Dropped once everything was read.
+        struct Output(io::Cursor<String>, #[expect(dead_code)] channel::Sender<()>);
+        impl Read for Output {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                self.0.read(buffer)
+            }
+        }
+        let reports = "info depth 1 score cp 7
+"
+        .repeat(3 * MAX_QUEUED_LINES);
+        let (sender, is_over) = channel::bounded::<()>(0);
+        let lines = read_lines(Output(io::Cursor::new(reports), sender)).unwrap();
+        let over = is_over.recv_timeout(Duration::from_secs(60));
+        assert_eq!(over, Err(RecvTimeoutError::Disconnected));
+        assert_eq!(lines.iter().count(), MAX_QUEUED_LINES);
     }
 
     #[test]
