@@ -20,15 +20,15 @@ use crate::train::adam::WEIGHT_DECAY;
 use crate::train::batches::{self, BatchEncoding, BatchSettings};
 use crate::train::checkpoint::Checkpoint;
 use crate::train::data::{GamesFile, MixPart, MixtureSettings, NetworkPart};
-use crate::train::start::{Changes, random_start, start_from, take_value};
+use crate::train::start::{Changes, Sizes, random_start, start_from, take_value};
 use crate::train::step::ValueLoss;
 use crate::train::targets::{ResultShare, TargetSettings};
 use crate::train::{self, TrainingSettings, measure_file};
 
 /// Help text of the set of inputs.
 const INPUTS_HELP: &str = "Inputs: those of the position; also the last two moves and the players' rating, to \
-     predict human moves; or also who is to move, the engine or its opponent, for games at odds [default: position, or as \
-     the network]";
+     predict human moves; or also who is to move, the engine or its opponent, for games at odds [default: those of the network or \
+     checkpoint it starts from, or position]";
 /// Limit of the size of a sparse network's file, in bytes.
 const LARGEST_NETWORK: u64 = 1 << 30;
 
@@ -69,16 +69,8 @@ struct RunArgs {
     /// Maximum number of test positions from each file
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = count::<usize>())]
     test_positions: usize,
-    #[arg(long, value_name = "N", help = sized("Columns of the policy's first layer, a multiple of 64", Shape::default().policy, "the checkpoint"))]
-    policy_width: Option<usize>,
-    #[arg(long, value_name = "N", help = sized("Columns of the value's first layer, a multiple of 64", Shape::default().value, "the checkpoint"))]
-    value_width: Option<usize>,
-    #[arg(long, value_name = "N", help = sized("Units of the value's hidden layers", Shape::default().hidden, "the checkpoint"))]
-    hidden: Option<usize>,
-    #[arg(long, value_name = "N", help = sized("Sets of hidden layers, chosen by the number of pieces", Shape::default().stages, "the checkpoint"))]
-    stages: Option<usize>,
-    #[arg(long, value_enum, value_name = "SET", help = INPUTS_HELP)]
-    inputs: Option<InputSet>,
+    #[command(flatten)]
+    sizes: SizeArgs,
     /// Positions that a thread processes at a time
     #[arg(long, default_value_t = 512, value_name = "N", value_parser = count::<usize>())]
     chunk: usize,
@@ -126,6 +118,33 @@ struct RunArgs {
     /// Steps between lines of the log
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = count::<u64>())]
     log_every: u64,
+}
+
+/// The network's sizes and inputs.
+#[derive(Args, Debug)]
+struct SizeArgs {
+    #[arg(long, value_name = "N", help = sized("Columns of the policy's first layer, a multiple of 64", Shape::default().policy))]
+    policy_width: Option<usize>,
+    #[arg(long, value_name = "N", help = sized("Columns of the value's first layer, a multiple of 64", Shape::default().value))]
+    value_width: Option<usize>,
+    #[arg(long, value_name = "N", help = sized("Units of the value's hidden layers", Shape::default().hidden))]
+    hidden: Option<usize>,
+    #[arg(long, value_name = "N", help = sized("Sets of hidden layers, chosen by the number of pieces", Shape::default().stages))]
+    stages: Option<usize>,
+    #[arg(long, value_enum, value_name = "SET", help = INPUTS_HELP)]
+    inputs: Option<InputSet>,
+}
+
+impl SizeArgs {
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            policy: self.policy_width,
+            value: self.value_width,
+            hidden: self.hidden,
+            stages: self.stages,
+            inputs: self.inputs,
+        }
+    }
 }
 
 /// Options of the training data.
@@ -197,16 +216,8 @@ struct StartArgs {
     /// Part of the network to initialise at random instead
     #[arg(long, alias = "forget", value_name = "PART", requires = "network")]
     reinit: Option<NetworkPart>,
-    #[arg(long, value_name = "N", help = sized("Columns of the policy's first layer, a multiple of 64", Shape::default().policy, "the network"))]
-    policy_width: Option<usize>,
-    #[arg(long, value_name = "N", help = sized("Columns of the value's first layer, a multiple of 64", Shape::default().value, "the network"))]
-    value_width: Option<usize>,
-    #[arg(long, value_name = "N", help = sized("Units of the value's hidden layers", Shape::default().hidden, "the network"))]
-    hidden: Option<usize>,
-    #[arg(long, value_name = "N", help = sized("Sets of hidden layers, chosen by the number of pieces", Shape::default().stages, "the network"))]
-    stages: Option<usize>,
-    #[arg(long, value_enum, value_name = "SET", help = INPUTS_HELP)]
-    inputs: Option<InputSet>,
+    #[command(flatten)]
+    sizes: SizeArgs,
     /// Seed of random weights
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
@@ -314,24 +325,13 @@ fn start(args: &StartArgs) -> Result<()> {
         Some(path) => {
             let bytes = read(path)?;
             let changes = Changes {
-                policy: args.policy_width,
-                value: args.value_width,
-                hidden: args.hidden,
-                stages: args.stages,
-                inputs: args.inputs,
+                sizes: args.sizes.sizes(),
                 reinit: args.reinit,
             };
             start_from(&bytes, changes, args.seed).with_context(|| format!("{}", path.display()))?
         }
         None => {
-            let shape = sizes(
-                args.policy_width,
-                args.value_width,
-                args.hidden,
-                args.stages,
-                args.inputs,
-            );
-            let shape = shape.unwrap_or_default();
+            let shape = args.sizes.sizes().over(Shape::default());
             train::check_shape(shape)?;
             random_start(shape, args.seed)
         }
@@ -372,28 +372,8 @@ fn export(args: &ExportArgs) -> Result<()> {
 }
 
 /// Help text of a network size, with its default.
-fn sized(help: &str, default: usize, otherwise: &str) -> String {
-    format!("{help} [default: {default}, or as {otherwise}]")
-}
-
-/// The requested sizes, or `None` if there are none; sizes that are not given have their defaults.
-fn sizes(
-    policy: Option<usize>,
-    value: Option<usize>,
-    hidden: Option<usize>,
-    stages: Option<usize>,
-    inputs: Option<InputSet>,
-) -> Option<Shape> {
-    let default = Shape::default();
-    let given = [policy, value, hidden, stages];
-    let is_any = given.iter().any(Option::is_some) || inputs.is_some();
-    is_any.then(|| Shape {
-        policy: policy.unwrap_or(default.policy),
-        value: value.unwrap_or(default.value),
-        hidden: hidden.unwrap_or(default.hidden),
-        stages: stages.unwrap_or(default.stages),
-        inputs: inputs.unwrap_or(default.inputs),
-    })
+fn sized(help: &str, default: usize) -> String {
+    format!("{help} [default: that of the network or checkpoint it starts from, or {default}]")
 }
 
 fn mixture_settings(args: &MixtureArgs) -> MixtureSettings {
@@ -422,13 +402,7 @@ fn settings(args: &RunArgs) -> TrainingSettings {
         mixture: mixture_settings(&args.mixture),
         test: args.test.clone(),
         test_positions: args.test_positions,
-        shape: sizes(
-            args.policy_width,
-            args.value_width,
-            args.hidden,
-            args.stages,
-            args.inputs,
-        ),
+        sizes: args.sizes.sizes(),
         batch: args.mixture.batch,
         chunk: args.chunk,
         rate: args.rate,

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
 use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use shakmaty::{Chess, Color, Position};
 
@@ -642,12 +643,19 @@ fn held_out_records(
 ) -> Result<Vec<(Record, Past)>> {
     let mut rng = generator(1, 0, 0);
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
-    let draws = file.count.min(200 * count as u64);
-    for _ in 0..draws {
+    let most = 200 * count as u64;
+    // All of a small file, in random order.
+    let mut order: Vec<u64>;
+    if file.count <= most {
+        order = (0..file.count).collect();
+        order.shuffle(&mut rng);
+    } else {
+        order = (0..most).map(|_| rng.random_range(0..file.count)).collect();
+    }
+    for at in order {
         if found.len() == count {
             break;
         }
-        let at = rng.random_range(0..file.count);
         let record = file.get(at)?;
         if record.held_out() && targets::is_useful(&record) && seen.insert(at) {
             let past = past::before(inputs, |at| file.get(at), at, &record)?;

@@ -30,7 +30,7 @@ use self::adam::{AdamWStep, Moments};
 use self::checkpoint::{Checkpoint, TrainingProgress};
 use self::data::{GamesFile, Mixture, MixtureSettings, Sampler};
 use self::measure::{Floating, Integers, Measures};
-use self::start::random_start;
+use self::start::{Sizes, random_start};
 use self::step::{Chunk, Losses, Scales, ValueLoss, Workspace};
 use self::targets::ResultShare;
 use crate::files::output::{is_same_place, open_to_continue, remove, remove_partial};
@@ -60,8 +60,8 @@ pub struct TrainingSettings {
     pub test: Vec<GamesFile>,
     /// Number of test positions of each of these files.
     pub test_positions: usize,
-    /// Sizes of the network; `None`: those of the checkpoint, or the defaults.
-    pub shape: Option<Shape>,
+    /// Sizes of the network; those that are not given are the checkpoint's, or the defaults.
+    pub sizes: Sizes,
     /// Positions per step.
     pub batch: usize,
     /// Positions that a thread processes at a time.
@@ -139,7 +139,7 @@ pub fn check_shape(shape: Shape) -> Result<()> {
 /// # Errors
 /// When files cannot be read or written, or the loss is not finite.
 pub fn run(settings: &TrainingSettings, report: &mut dyn FnMut(&str)) -> Result<TrainingProgress> {
-    settings.shape.map_or(Ok(()), check_shape)?;
+    check_shape(settings.sizes.over(Shape::default()))?;
     ensure!(
         settings.batch > 0 && settings.chunk > 0 && settings.threads > 0,
         "batch size, chunk size and number of threads must be positive"
@@ -243,10 +243,10 @@ impl<'a> TrainingRun<'a> {
         let is_fresh_decay = settings.decay.is_some() && start != Some(&own);
         let checkpoint = match saved {
             Some(saved) => saved,
-            None => random_start(settings.shape.unwrap_or_default(), settings.mixture.seed),
+            None => random_start(settings.sizes.over(Shape::default()), settings.mixture.seed),
         };
         ensure!(
-            settings.shape.is_none_or(|shape| shape == checkpoint.shape),
+            settings.sizes.over(checkpoint.shape) == checkpoint.shape,
             "the checkpoint holds a network of other sizes ({}): leave out the options for sizes, or use another --folder",
             checkpoint.shape
         );
@@ -556,6 +556,23 @@ mod tests {
         inputs: InputSet::Position,
     };
 
+    #[test]
+    fn all_held_out_positions_of_a_small_file_are_tested() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.rec");
+        write(&path, 64);
+        let file = path.into();
+        let tested = |most: usize| {
+            let empty = || Chunk::of(InputSet::Position);
+            let batches = data::held_out(&file, most, ResultShare::default(), empty).unwrap();
+            batches
+                .iter()
+                .map(|chunk| chunk.values.len())
+                .sum::<usize>()
+        };
+        assert_eq!([100, 8, 3].map(tested), [8, 8, 3]);
+    }
+
     /// Writes the first `count` positions of a game, each with a best move and a score; every eighth is held out.
     pub(super) fn write(path: &Path, count: usize) {
         let mut writer = RecordWriter::create(path, Layout::Plain).unwrap();
@@ -592,7 +609,7 @@ mod tests {
             },
             test: vec![data.into()],
             test_positions: 100,
-            shape: Some(TINY),
+            sizes: Sizes::of(TINY),
             batch: 32,
             chunk: 16,
             rate: 5e-3,
@@ -820,9 +837,11 @@ mod tests {
         // A new value network beside an existing policy network.
         let existing = export(&random_start(TINY, 5), &[]);
         let changes = Changes {
-            value: Some(128),
+            sizes: Sizes {
+                value: Some(128),
+                ..Sizes::default()
+            },
             reinit: Some(NetworkPart::Value),
-            ..Changes::default()
         };
         let start = start_from(&existing, changes, 9).unwrap();
         let same = start_from(&existing, Changes::default(), 9).unwrap();
@@ -846,7 +865,7 @@ mod tests {
             std::fs::create_dir(&into).unwrap();
             start.save(&into.join(CHECKPOINT)).unwrap();
             let mut settings = settings(&into, &data);
-            (settings.mixture.trained_part, settings.shape) = (trained_part, None);
+            (settings.mixture.trained_part, settings.sizes) = (trained_part, Sizes::default());
             let mut lines = Vec::new();
             run(&settings, &mut |line| lines.push(line.to_owned())).unwrap();
             let end = weights(&into);

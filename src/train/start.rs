@@ -23,9 +23,9 @@ pub fn random_start(shape: Shape, seed: u64) -> Checkpoint {
     }
 }
 
-/// How the new network differs from the one whose weights it takes; `None` keeps the size.
+/// Sizes and inputs of a network, as far as they are given.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Changes {
+pub struct Sizes {
     /// Columns of the policy's first layer.
     pub policy: Option<usize>,
     /// Columns of the value's first layer.
@@ -34,8 +34,39 @@ pub struct Changes {
     pub hidden: Option<usize>,
     /// Stages: sets of hidden layers, one of which is chosen by the number of pieces.
     pub stages: Option<usize>,
-    /// The inputs. Further ones have weights of 0 at first.
+    /// The inputs.
     pub inputs: Option<InputSet>,
+}
+
+impl Sizes {
+    /// All of a shape.
+    pub fn of(shape: Shape) -> Sizes {
+        Sizes {
+            policy: Some(shape.policy),
+            value: Some(shape.value),
+            hidden: Some(shape.hidden),
+            stages: Some(shape.stages),
+            inputs: Some(shape.inputs),
+        }
+    }
+
+    /// The shape with those that are given in place of its own.
+    pub fn over(self, shape: Shape) -> Shape {
+        Shape {
+            policy: self.policy.unwrap_or(shape.policy),
+            value: self.value.unwrap_or(shape.value),
+            hidden: self.hidden.unwrap_or(shape.hidden),
+            stages: self.stages.unwrap_or(shape.stages),
+            inputs: self.inputs.unwrap_or(shape.inputs),
+        }
+    }
+}
+
+/// How the new network differs from the one whose weights it takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Changes {
+    /// Its sizes. Further inputs have weights of 0 at first.
+    pub sizes: Sizes,
     /// The network whose weights are initialised at random instead of copied.
     pub reinit: Option<NetworkPart>,
 }
@@ -49,16 +80,10 @@ impl Changes {
 
 /// The shape of a network with these changes.
 fn changed(old: Shape, changes: Changes) -> Result<Shape> {
-    let shape = Shape {
-        policy: changes.policy.unwrap_or(old.policy),
-        value: changes.value.unwrap_or(old.value),
-        hidden: changes.hidden.unwrap_or(old.hidden),
-        stages: changes.stages.unwrap_or(old.stages),
-        inputs: match (changes.inputs, old.inputs) {
-            (Some(InputSet::Opponent), InputSet::Classes) => InputSet::OpponentClasses,
-            (changed, old) => changed.unwrap_or(old),
-        },
-    };
+    let mut shape = changes.sizes.over(old);
+    if (shape.inputs, old.inputs) == (InputSet::Opponent, InputSet::Classes) {
+        shape.inputs = InputSet::OpponentClasses;
+    }
     let only_adds = match old.inputs {
         InputSet::Position => true,
         InputSet::Classes => shape.inputs != InputSet::Position,
@@ -288,7 +313,10 @@ mod tests {
         let existing = export(&random_start(TINY, 5), &[]);
         let start = |network: &[u8], stages: usize| {
             let sizes = Changes {
-                stages: Some(stages),
+                sizes: Sizes {
+                    stages: Some(stages),
+                    ..Sizes::default()
+                },
                 ..Changes::default()
             };
             start_from(network, sizes, 9)
@@ -320,7 +348,10 @@ mod tests {
     fn classes_of_moves_start_without_effect() {
         let start = |network: &[u8], inputs: InputSet| {
             let changes = Changes {
-                inputs: Some(inputs),
+                sizes: Sizes {
+                    inputs: Some(inputs),
+                    ..Sizes::default()
+                },
                 ..Changes::default()
             };
             start_from(network, changes, 3)
@@ -373,9 +404,12 @@ mod tests {
     fn check_a_widened_network(stages: usize) {
         let random = export(&random_start(Shape { stages, ..TINY }, 5), &[]);
         let changes = Changes {
-            policy: Some(192),
-            value: Some(128),
-            inputs: Some(InputSet::History),
+            sizes: Sizes {
+                policy: Some(192),
+                value: Some(128),
+                inputs: Some(InputSet::History),
+                ..Sizes::default()
+            },
             ..Changes::default()
         };
         let start = start_from(&random, changes, 9).unwrap();
@@ -411,7 +445,10 @@ mod tests {
             );
         }
         let fewer = Changes {
-            inputs: Some(InputSet::Position),
+            sizes: Sizes {
+                inputs: Some(InputSet::Position),
+                ..Sizes::default()
+            },
             ..Changes::default()
         };
         let error = start_from(&export(&start, &[]), fewer, 9).unwrap_err();
@@ -456,9 +493,9 @@ mod tests {
         };
         let existing = export(&random_start(wide, 5), &[]);
         let [mut narrow, mut shallow, mut few] = [Changes::default(); 3];
-        narrow.policy = Some(64);
-        shallow.value = Some(64);
-        few.hidden = Some(16);
+        narrow.sizes.policy = Some(64);
+        shallow.sizes.value = Some(64);
+        few.sizes.hidden = Some(16);
         for (mut changes, network_part, expected) in [
             (narrow, NetworkPart::Policy, "--reinit policy"),
             (shallow, NetworkPart::Value, "--reinit value"),

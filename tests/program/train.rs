@@ -63,7 +63,8 @@ fn games_become_a_network() {
         !output.status.success() && errors.contains("other sizes"),
         "{errors}"
     );
-    let more = train(&run, "--steps 30");
+    // Sizes that are not given are those of the checkpoint.
+    let more = train(&run, "--steps 30 --hidden 8");
     assert!(
         more.contains("step 30") && !more.contains("step 20"),
         "{more}"
