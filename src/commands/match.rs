@@ -251,7 +251,14 @@ impl MatchArgs {
         let first_limit = self.first_limit();
         let second_limit = self.second_limit.unwrap_or(first_limit);
         let first = Competitor::new(&self.first, first_limit)?;
-        Ok([first, Competitor::new(&self.second, second_limit)?])
+        let players = [first, Competitor::new(&self.second, second_limit)?];
+        if self.compares_other_units(&players) {
+            terminal::eprint_line(
+                "scorn: games are adjudicated by scores in centipawns, and \"self\" reports another unit: give it \
+                 ScoreType=centipawn",
+            );
+        }
+        Ok(players)
     }
 
     fn openings(&self) -> Result<Vec<Opening>> {
@@ -384,12 +391,6 @@ pub fn command(args: &MatchArgs) -> Result<()> {
         },
         concurrency: usize::from(args.concurrency),
     };
-    if args.compares_other_units(&game.players) {
-        terminal::eprint_line(
-            "scorn: games are adjudicated by scores in centipawns, and \"self\" reports another unit: give it \
-             ScoreType=centipawn",
-        );
-    }
     let inputs: Vec<PathBuf> = args.book.iter().cloned().collect();
     // Created before the match, so that a file that cannot be written is reported at once.
     let html = args.html.as_ref();

@@ -386,6 +386,24 @@ fn games_are_reused_by_a_longer_match_and_no_other() {
 }
 
 #[test]
+fn adjudication_by_scores_of_another_unit_is_warned_of() {
+    let folder = Folder::new();
+    let warns = |player: &str, more: &[&str]| {
+        let arguments = [&["--nodes", "5", "--pairs", "1", "--max-plies", "4"], more].concat();
+        let output = folder.play(player, player, &arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr).contains("give it ScoreType=centipawn")
+    };
+    assert!(warns(HASH, &["--adjudicate"]));
+    assert!(warns(HASH, &["--resign", "movecount=3,score=600"]));
+    assert!(!warns(HASH, &[]));
+    assert!(!warns(
+        &format!("{HASH};ScoreType=centipawn"),
+        &["--adjudicate"]
+    ));
+}
+
+#[test]
 fn a_match_is_not_resumed_with_another_program_of_the_same_name() {
     let folder = Folder::new();
     let pgn = folder.text("match.pgn");
