@@ -48,6 +48,8 @@ REFUSED_MIN = 0.5
 """Seconds, the minimum for any clock."""
 RECONNECT_WAIT = 0.5
 """Seconds before the stream of a game is opened again."""
+LOCK_ATTEMPTS = 20
+"""How often, in a second, the lock of a game is tried."""
 
 
 def material(board, side):
@@ -86,6 +88,8 @@ def is_supported_extra(challenge):
 
 current_game = None
 """The game of this process: lichess-bot plays each game in one of its own."""
+clocks_seen_at = None
+"""When (time.monotonic()) lichess last told the clocks of this game."""
 
 
 def game_specific_options(game):
@@ -96,11 +100,12 @@ def game_specific_options(game):
 
 
 def wait_after_refusal(game_id, asked_at):
-    """Seconds before a refused move is sent again; None if the clock, which runs since the first attempt, is over."""
+    """Seconds before a refused move is sent again, a part of what is left on the clock; None if nothing is. The clock runs
+    since lichess told it, or, if that is not known, since the first attempt."""
     if current_game is None or current_game.id != game_id:
         return None
     clock = current_game.state.get("wtime" if current_game.is_white else "btime", 0) / 1000
-    left = clock - (time.monotonic() - asked_at)
+    left = clock - (time.monotonic() - (clocks_seen_at or asked_at))
     return min(max(REFUSED_CLOCK * left, REFUSED_MIN), REFUSED_WAIT) if left > 0 else None
 
 
@@ -131,16 +136,16 @@ def repeating(make_move):
 
 
 def lock_of(game_id):
-    """A file that the process which plays a game keeps locked."""
+    """The file that the process which plays a game keeps locked."""
     name = "".join(letter for letter in game_id if letter.isalnum())
-    return open(os.path.join(tempfile.gettempdir(), f"scorn-bot-{os.getuid()}-{name}.lock"), "w", encoding="utf-8")
+    return os.path.join(tempfile.gettempdir(), f"scorn-bot-{os.getuid()}-{name}.lock")
 
 
 def is_played(game_id):
     """Whether a process plays the game."""
-    with lock_of(game_id) as lock:
+    with contextlib.suppress(FileNotFoundError), open(lock_of(game_id), encoding="utf-8") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
     return False
@@ -150,8 +155,16 @@ class GameStream:
     """The lines of a game, from as many connections as it takes. Only one process may have it."""
 
     def __init__(self, game_id, connect):
-        self.lock = lock_of(game_id)
-        fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.lock = open(lock_of(game_id), "w", encoding="utf-8")
+        for attempt in range(LOCK_ATTEMPTS):
+            try:
+                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                # Another process may just look whether the game is played.
+                if attempt == LOCK_ATTEMPTS - 1:
+                    raise
+                time.sleep(0.05)
         self.connect = connect
         self.response = connect()
 
@@ -167,6 +180,7 @@ class GameStream:
     def iter_lines(self):
         """The lines until the game is over. Every connection begins with the whole game, of which later ones keep the
         state."""
+        global clocks_seen_at  # noqa: PLW0603
         is_first, is_over = True, False
         while True:
             is_begun = False
@@ -174,6 +188,8 @@ class GameStream:
                 for line in self.response.iter_lines():
                     event = json.loads(line) if line else {}
                     state = event.get("state", event)
+                    if "wtime" in state:
+                        clocks_seen_at = time.monotonic()
                     if "status" in state:
                         is_over = state["status"] not in ("created", "started")
                     if line and not is_begun and not is_first:
@@ -181,13 +197,25 @@ class GameStream:
                     is_begun = is_begun or bool(line)
                     is_first = is_first and not line
                     yield line
-            except requests.exceptions.RequestException as error:
+            except (requests.exceptions.RequestException, ValueError) as error:
+                # A last line may be a part of one.
                 logger.warning("the stream of a game has broken off: %s", error)
             if is_over:
                 return
-            time.sleep(RECONNECT_WAIT)
             self.response.close()
-            self.response = self.connect()
+            self.response = self.connected_again()
+
+    def connected_again(self):
+        """Another connection, as soon as lichess gives one: it may refuse some, or be unreachable for a while."""
+        while True:
+            time.sleep(RECONNECT_WAIT)
+            try:
+                return self.connect()
+            except (requests.exceptions.RequestException, lichess.RateLimitedError) as error:
+                response = getattr(error, "response", None)
+                if response is not None and 400 <= response.status_code < 500 and not is_refusal(error):
+                    raise
+                logger.warning("the stream of a game cannot be opened yet: %s", error)
 
 
 def reconnecting(get_game_stream):

@@ -27,12 +27,22 @@ def read(path):
         return {}
 
 
+def is_running(pid):
+    """Whether the process is a watch.py: its number may be that of another program by now."""
+    if not Path("/proc/self/cmdline").exists():
+        return True
+    try:
+        return b"watch.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 def counters(folder):
-    """The sums of all counters, and the running watches."""
-    running = [status for status in map(read, folder.glob("watch-*.json")) if status]
-    running = [status for status in running if Path(f"/proc/{status['pid']}").exists() or not Path("/proc").exists()]
+    """The sums of all counters, those of watches that were killed included, and the running watches."""
+    known = [status for status in map(read, folder.glob("watch-*.json")) if status]
+    running = [status for status in known if is_running(status["pid"])]
     sums = {}
-    for part in [read(folder / "total.json"), *running]:
+    for part in [read(folder / "total.json"), *known]:
         for name in ("searches", "seconds", "crashes", "stalls", "given_up"):
             sums[name] = sums.get(name, 0) + part.get(name, 0)
         sums["slowest"] = max(sums.get("slowest", 0), part.get("slowest", 0))
@@ -57,6 +67,8 @@ def main():
     parser.add_argument("--bot", default="")
     parser.add_argument("--config", type=Path)
     args = parser.parse_args()
+    if args.games and not args.bot:
+        parser.error("--games needs --bot: the name under which the bot plays")
     sums, running = counters(args.status)
     now = time.time()
     problems = [f"process {status['pid']}: {status['state']}, overdue since {now - status['due']:.0f} s"

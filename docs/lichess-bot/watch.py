@@ -223,6 +223,11 @@ class Watch:
             sys.exit(1)
         print(f"info string watch: the engine {reason}: another one takes over", flush=True)
         self.start()
+        self.take_over()
+        self.save_status()
+
+    def take_over(self):
+        """Brings a new engine to where the old one was."""
         # The answers to uci were sent before, unless the old engine failed to send them.
         waiting, self.pending = [waiting.word for waiting in self.pending if not waiting.is_probe], []
         self.is_swallowing = "uci" not in waiting
@@ -322,6 +327,8 @@ class Watch:
                     # The whole machine stood still, which is not the engine's fault.
                     for waiting in self.pending:
                         waiting.due += late
+                    if self.own_uci_due is not None:
+                        self.own_uci_due += late
                 elif due is not None and due <= time.monotonic():
                     self.replace("does not answer")
                 else:

@@ -223,6 +223,13 @@ def health():
         check(report["games"] == {"won": 1, "drawn": 0, "lost": 1}, f"{report}")
         check((report["searches"], report["mean_seconds"]) == (3, 0.5), f"{report}")
         config.chmod(0o600)
+        # The process was killed, and its number is another program's now: what it had counted stays.
+        (folder / "watch-1.json").write_text(json.dumps(stuck | {"pid": 1, "searches": 3}))
+        found = subprocess.run(script + more, capture_output=True, text=True, check=True)
+        report = json.loads(found.stdout)
+        check((report["ok"], report["engines"], report["searches"]) == (True, 0, 3), f"{report}")
+        without_name = subprocess.run(script + more[:2], capture_output=True, text=True, check=False)
+        check(without_name.returncode == 2 and "--bot" in without_name.stderr, f"{without_name}")
         (folder / "watch-1.json").unlink()
         check(subprocess.run(script + more, capture_output=True, check=False).returncode == 0, "nothing is stuck now")
 

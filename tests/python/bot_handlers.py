@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Checks docs/lichess-bot/extra_game_handlers.py without lichess-bot: what it does when lichess refuses or breaks off.
+
+usage: bot_handlers.py. Needs the packages chess and requests. The whole bridge is tested by lichess_bridge.py.
+"""
+
+import importlib.util
+import json
+import os
+import tempfile
+import time
+import types
+from pathlib import Path
+
+import requests
+
+FILE = Path(__file__).resolve().parents[2] / "docs/lichess-bot/extra_game_handlers.py"
+
+
+class RateLimitedError(RuntimeError):
+    """As lichess-bot's."""
+
+
+def check(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+def load():
+    spec = importlib.util.spec_from_file_location("extra_game_handlers", FILE)
+    handlers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(handlers)
+    handlers.lichess = types.SimpleNamespace(RateLimitedError=RateLimitedError, ENDPOINTS={"move": "/move"})
+    handlers.RECONNECT_WAIT = 0.0
+    return handlers
+
+
+class Response:
+    """A stream of these lines, which may break off."""
+
+    def __init__(self, *lines, error=None):
+        self.lines, self.error = lines, error
+
+    def iter_lines(self):
+        yield from self.lines
+        if self.error:
+            raise self.error
+
+    def close(self):
+        pass
+
+
+def line(status, wtime=100_000):
+    return json.dumps({"type": "gameState", "status": status, "wtime": wtime, "btime": wtime, "moves": ""}).encode()
+
+
+def refused(status):
+    response = requests.Response()
+    response.status_code = status
+    return requests.exceptions.HTTPError(response=response)
+
+
+def streams_are_opened_again(handlers):
+    """Whatever breaks them off, and however often lichess refuses, until the game is over or unknown."""
+    full = json.dumps({"type": "gameFull", "state": {"status": "started", "wtime": 1000}}).encode()
+    answers = [
+        Response(full, b'{"type": "gameSta', error=requests.exceptions.ConnectionError("broken")),
+        refused(429), RateLimitedError("wait"), requests.exceptions.ConnectionError("no network"), refused(502),
+        Response(line("started"), b"", error=requests.exceptions.ChunkedEncodingError("broken")),
+        Response(line("resign")),
+    ]
+
+    def connect():
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with handlers.GameStream("game1", connect) as stream:
+        lines = [found for found in stream.iter_lines() if found]
+    check([json.loads(found)["type"] for found in lines] == ["gameFull", "gameState", "gameState"], f"{lines}")
+    check(not answers, f"{answers}")
+    answers[:] = [Response(full), refused(404)]
+    with handlers.GameStream("game2", connect) as stream:
+        try:
+            list(stream.iter_lines())
+        except requests.exceptions.HTTPError:
+            return
+    raise AssertionError("a game that lichess does not know was asked for again")
+
+
+def one_process_plays_a_game(handlers):
+    check(not handlers.is_played("game3"), "nobody plays it")
+    check(not os.path.exists(handlers.lock_of("game3")), "a file was left behind")
+    with handlers.GameStream("game3", Response):
+        check(handlers.is_played("game3"), "it is being played")
+        begun = time.monotonic()
+        try:
+            handlers.GameStream("game3", Response)
+        except BlockingIOError:
+            check(time.monotonic() - begun > 0.5, "the lock was not tried again")
+        else:
+            raise AssertionError("two processes play a game")
+    check(not handlers.is_played("game3") and not os.path.exists(handlers.lock_of("game3")), "it is over")
+
+
+def the_wait_after_a_refusal_leaves_time(handlers):
+    """A fifth of what is left of the clock, which has run while the engine was thinking."""
+    state = {"wtime": 100_000, "btime": 5_000}
+    handlers.game_specific_options(types.SimpleNamespace(id="game4", is_white=True, state=state))
+    handlers.clocks_seen_at = time.monotonic() - 60
+    wait = handlers.wait_after_refusal("game4", time.monotonic())
+    check(abs(wait - 0.2 * 40) < 0.5, f"{wait}")
+    handlers.clocks_seen_at = time.monotonic() - 101
+    check(handlers.wait_after_refusal("game4", time.monotonic()) is None, "the time is over")
+    check(handlers.wait_after_refusal("other", time.monotonic()) is None, "another game")
+    handlers.clocks_seen_at = None
+    stream = handlers.GameStream("game4", lambda: Response(line("started"), line("mate")))
+    with stream:
+        list(stream.iter_lines())
+    check(time.monotonic() - handlers.clocks_seen_at < 5, "the clocks were not seen")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        tempfile.tempdir = folder
+        handlers = load()
+        streams_are_opened_again(handlers)
+        one_process_plays_a_game(handlers)
+        the_wait_after_a_refusal_leaves_time(handlers)
+    print("the bot opens streams again, plays a game once and waits within its clock")
+
+
+if __name__ == "__main__":
+    main()
