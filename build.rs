@@ -7,6 +7,9 @@
 
 use std::{env, fs, path::Path, process::Command};
 
+/// What a release is built from.
+const SOURCES: [&str; 5] = ["src", "networks", "Cargo.toml", "Cargo.lock", "build.rs"];
+
 /// The number of hexadecimal digits that are shown.
 const DIGITS: usize = 12;
 
@@ -76,13 +79,12 @@ fn checked_out() -> Option<String> {
         return None;
     }
     let commit = git(&["rev-parse", &format!("--short={DIGITS}"), "HEAD"])?;
-    let is_dirty = !git(&["status", "--porcelain", "--", "src", "Cargo.lock"])?.is_empty();
+    let status = [&["status", "--porcelain", "--"], &SOURCES[..]].concat();
+    let is_dirty = !git(&status)?.is_empty();
     // The log of HEAD grows with every commit and checkout.
-    for path in [
-        git(&["rev-parse", "--git-path", "logs/HEAD"])?,
-        "src".to_owned(),
-    ] {
-        if Path::new(&path).exists() {
+    let log = git(&["rev-parse", "--git-path", "logs/HEAD"])?;
+    for path in [&[&*log], &SOURCES[..]].concat() {
+        if Path::new(path).exists() {
             println!("cargo::rerun-if-changed={path}");
         }
     }

@@ -9,7 +9,7 @@ mod zstd;
 
 use std::{
     fs::{self, File, Metadata},
-    io::{self, BufRead, BufReader, Read},
+    io::{self, BufRead, BufReader, Cursor, Read},
     path::{Path, PathBuf},
 };
 
@@ -24,6 +24,9 @@ const MAX_DEVICE_BYTES: u64 = 1 << 20;
 const MAX_TEXT_BYTES: u64 = 1 << 20;
 /// Maximum length of a line of a file that is read by lines, in bytes.
 const MAX_LINE_BYTES: usize = 1 << 16;
+
+/// The number of bytes by which the kind of a file is recognised.
+const START_BYTES: u64 = 8;
 
 /// Opens a text file for reading, decompressing it if necessary.
 ///
@@ -49,13 +52,20 @@ where
         Box::new(File::open(path).with_context(name)?)
     };
     let mut raw = BufReader::with_capacity(1 << 17, wrap(raw));
-    let start = raw.fill_buf().with_context(name)?;
-    let mut text: Box<dyn BufRead + Send> = if start.starts_with(&[0x1f, 0x8b]) {
-        Box::new(BufReader::new(MultiGzDecoder::new(raw)))
-    } else if zstd::is_zstd(start) {
-        Box::new(BufReader::new(ZstdReader::new(raw)))
-    } else {
-        Box::new(raw)
+    // A pipe may give one byte at first.
+    let mut start = Vec::new();
+    let read = raw.by_ref().take(START_BYTES).read_to_end(&mut start);
+    read.with_context(name)?;
+    let (is_gzip, is_zstd) = (start.starts_with(&[0x1f, 0x8b]), zstd::is_zstd(&start));
+    if !is_gzip && !is_zstd {
+        // More than what is there already is not waited for.
+        refuse_binary(&[&start, raw.buffer()].concat()).with_context(name)?;
+        return Ok(Box::new(Cursor::new(start).chain(raw)));
+    }
+    let packed = Cursor::new(start).chain(raw);
+    let mut text: Box<dyn BufRead + Send> = match is_gzip {
+        true => Box::new(BufReader::new(MultiGzDecoder::new(packed))),
+        false => Box::new(BufReader::new(ZstdReader::new(packed))),
     };
     refuse_binary(text.fill_buf().with_context(name)?).with_context(name)?;
     Ok(text)
@@ -269,6 +279,38 @@ mod tests {
             .read_to_string(&mut text)
             .unwrap();
         text
+    }
+
+    /// As a pipe may do it.
+    struct ByteByByte<R>(R);
+
+    impl<R: Read> Read for ByteByByte<R> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let most = buffer.len().min(1);
+            self.0.read(&mut buffer[..most])
+        }
+    }
+
+    #[test]
+    fn a_slow_pipe_is_recognised() {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(b"1. e4 *\n").unwrap();
+        let gzip = packer.finish().unwrap();
+        let zstd = compress_to_vec(&b"1. e4 *\n"[..], CompressionLevel::Fastest);
+        for bytes in [&b"1. e4 *\n"[..], &gzip, &zstd] {
+            let mut text = String::new();
+            let mut slow = open_with(file(bytes).path(), ByteByByte).unwrap();
+            slow.read_to_string(&mut text).unwrap();
+            assert_eq!(text, "1. e4 *\n");
+        }
+        for (bytes, reason) in [
+            (&b"SCORNREC0123"[..], "records"),
+            (b"\xff\xfe1\0.\0", "UTF-16"),
+        ] {
+            let error = open_with(file(bytes).path(), ByteByByte).err().unwrap();
+            assert!(format!("{error:#}").contains(reason), "{error:#}");
+        }
+        assert_eq!(unpacked(b"4k3"), "4k3");
     }
 
     #[test]

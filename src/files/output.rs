@@ -77,23 +77,31 @@ impl NewFile {
         let name = self.place.display().to_string();
         let context = || format!("cannot write {name}");
         self.partial.as_file().sync_all().with_context(context)?;
-        let put = if self.force {
-            if let Some(found) = metadata_of(&self.place)? {
-                check_replaceable(&self.place, &self.place, &found, true)?;
+        let (place, partial) = (self.place, self.partial);
+        let (error, partial) = if self.force {
+            let replaceable = metadata_of(&place).and_then(|found| match found {
+                Some(found) => check_replaceable(&place, &place, &found, true),
+                None => Ok(()),
+            });
+            match replaceable {
+                Err(error) => (error, partial),
+                Ok(()) => match partial.persist(&place) {
+                    Ok(_) => return Ok(()),
+                    Err(failed) => (failed.error.into(), failed.file),
+                },
             }
-            self.partial.persist(&self.place)
         } else {
-            self.partial.persist_noclobber(&self.place)
+            match partial.persist_noclobber(&place) {
+                Ok(_) => return Ok(()),
+                Err(failed) => (failed.error.into(), failed.file),
+            }
         };
-        let Err(failed) = put else {
-            return Ok(());
-        };
-        let kept = failed.file.keep().map(|(_, path)| path);
+        let kept = partial.keep().map(|(_, path)| path);
         let kept = kept.map_or_else(
             |_| String::new(),
             |path| format!(" (it is in {})", path.display()),
         );
-        Err(failed.error).with_context(|| format!("cannot write {name}{kept}"))
+        Err(error).with_context(|| format!("cannot write {name}{kept}"))
     }
 }
 
@@ -388,6 +396,20 @@ mod tests {
         // No temporary file is left.
         drop(NewFile::create(&dir.path().join("y"), false, &[]).unwrap());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_finished_file_that_cannot_take_its_place_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        let mut file = NewFile::create(&path, true, &[]).unwrap();
+        file.write_all(b"hours of work").unwrap();
+        // Meanwhile another program has taken the name.
+        fs::create_dir(&path).unwrap();
+        let error = error(file.finish());
+        let (_, kept) = error.split_once("it is in ").expect(&error);
+        let kept = kept.split_once(')').unwrap().0;
+        assert_eq!(fs::read(kept).unwrap(), b"hours of work");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use thiserror::Error;
 use crate::{
     chess::{History, PackedMove, epd::EpdLine, setup},
     files,
+    game::adjudicate,
     hashing::mix,
     pgn::Reader,
 };
@@ -38,6 +39,11 @@ impl Opening {
             history.push(m);
         }
         history
+    }
+
+    /// Whether the game is over after it by the rules, repetition and fifty moves included.
+    fn is_over(&self) -> bool {
+        adjudicate::by_rules(&self.history()).is_some()
     }
 
     /// Whether it has castling rights that exist only in Chess960.
@@ -130,7 +136,10 @@ fn splitmix64(x: u64) -> u64 {
 }
 
 fn is_pgn(path: &Path) -> bool {
-    let is = |path: &Path, name: &str| path.extension().is_some_and(|ext| ext == name);
+    let is = |path: &Path, name: &str| {
+        path.extension()
+            .is_some_and(|ext| ext.eq_ignore_ascii_case(name))
+    };
     let mut path = PathBuf::from(path);
     if is(&path, "gz") || is(&path, "zst") {
         path.set_extension("");
@@ -156,13 +165,14 @@ fn from_epd(path: &Path) -> Result<Vec<Opening>, BookError> {
         let start = EpdLine::parse(text)
             .and_then(|line| setup::position_from_fen(&line.fen))
             .map_err(|e| entry(e.to_string()))?;
-        if start.is_game_over() {
-            return Err(entry("the game is over there".into()));
-        }
-        openings.push(Opening {
+        let opening = Opening {
             start,
             moves: Vec::new(),
-        });
+        };
+        if opening.is_over() {
+            return Err(entry("the game is over there".into()));
+        }
+        openings.push(opening);
     }
     Ok(openings)
 }
@@ -177,16 +187,17 @@ fn from_pgn(path: &Path) -> Result<Vec<Opening>, BookError> {
         };
         let number = openings.len() + 1;
         let game = game.map_err(|error| entry(format!("game {number}"), error.to_string()))?;
-        if game.end.is_game_over() {
+        let opening = Opening {
+            start: game.start,
+            moves: game.moves,
+        };
+        if opening.is_over() {
             return Err(entry(
                 format!("game {number}"),
                 "it is played to its end".into(),
             ));
         }
-        openings.push(Opening {
-            start: game.start,
-            moves: game.moves,
-        });
+        openings.push(opening);
     }
     Ok(openings)
 }
@@ -251,6 +262,12 @@ mod tests {
             ("a.epd", "4k3/8/8/8/8/8/4P3/4K3 b", "this line has 2"),
             ("a.epd", "4k3/8/8/8/8/8/4P3/4K3 b -", "this line has 3"),
             ("a.epd", "R5k1/5ppp/8/8/8/8/8/6K1 b - -", "over there"),
+            ("a.epd", "4k3/8/8/8/8/8/8/R3K3 w - - 100 90", "over there"),
+            (
+                "a.PGN",
+                "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8 *",
+                "played to its end",
+            ),
             (
                 "a.pgn",
                 "1. e4 e5 *\n\n[White \"x\"]\n\n1. e4 Ke5 *\n",

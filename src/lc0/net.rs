@@ -17,6 +17,8 @@ use crate::{files, hashing::sha256};
 pub(super) const MAGIC: u32 = 0x1c0;
 /// The first bytes of an uncompressed network: field 1, 32 bits, [`MAGIC`].
 const RAW_PREFIX: [u8; 5] = [0x0d, 0xc0, 0x01, 0x00, 0x00];
+/// The first bytes of a file, by which its kind is recognised and which errors show.
+const START: u64 = 8;
 /// Maximum size of an uncompressed network, which is protobuf's; it stops decompression bombs.
 const MAX_BYTES: u64 = i32::MAX as u64;
 
@@ -108,11 +110,16 @@ fn unpack(bytes: &[u8]) -> Result<Bytes, NetError> {
     let raw = match bytes.starts_with(&[0x1f, 0x8b]) {
         false => bytes.to_vec(),
         true => {
-            let mut raw = Vec::new();
-            GzDecoder::new(bytes)
-                .take(MAX_BYTES + 1)
-                .read_to_end(&mut raw)
-                .map_err(NetError::Gzip)?;
+            let (mut raw, mut decoder) = (Vec::new(), GzDecoder::new(bytes));
+            // The rest is unpacked only if this begins like a network.
+            let mut read = |most: u64, raw: &mut Vec<u8>| {
+                let part = decoder.by_ref().take(most).read_to_end(raw);
+                part.map_err(NetError::Gzip)
+            };
+            read(START, &mut raw)?;
+            if raw.starts_with(&RAW_PREFIX) {
+                read(MAX_BYTES + 1 - START, &mut raw)?;
+            }
             raw
         }
     };

@@ -241,7 +241,8 @@ fn error_in_moves(text: &[u8]) -> Option<String> {
             return Some(format!("it has more than {MAX_PLIES} plies"));
         }
     }
-    None
+    // The rest of the game was not seen.
+    (words.depth > 0).then(|| format!("a variation after {plies} plies is never closed"))
 }
 
 enum TokenKind {
@@ -446,6 +447,8 @@ mod tests {
                 Some(format!("'{word}' at ply {ply} is not a move"))
             );
         }
+        let open = error("1. e4 e5 (1... c5 (1... e6) 2. Nf3 Nc6 1-0").unwrap();
+        assert_eq!(open, "a variation after 2 plies is never closed");
         assert!(error(&"Nf3 ".repeat(12_001)).unwrap().contains("plies"));
     }
 

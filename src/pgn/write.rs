@@ -33,7 +33,9 @@ impl GameText<'_> {
         for (name, value) in &self.tags {
             tag(name, value);
         }
-        if *self.start != Chess::default() {
+        // Positions are equal whatever their counters are.
+        let is_first = (self.start.halfmoves(), self.start.fullmoves().get()) == (0, 1);
+        if *self.start != Chess::default() || !is_first {
             let fen = Fen::from_position(self.start, EnPassantMode::Legal);
             tag("SetUp", "1");
             tag("FEN", &fen.to_string());
@@ -129,6 +131,11 @@ mod tests {
         for (fen, text) in [
             (None, "e2e4 e7e5 e1e2 d8h4"),
             (Some("4k3/8/8/8/8/8/8/4K2R b K - 3 40"), "e8d8 e1g1 d8e8"),
+            // The usual position with other counters.
+            (
+                Some("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 96 60"),
+                "g1f3 g8f6",
+            ),
             (
                 Some("nrkbbqrn/pppppppp/8/8/8/8/PPPPPPPP/NRKBBQRN w KQkq - 0 1"),
                 "c2c3 c7c6 d1c2 d8c7 c1b1",
@@ -170,6 +177,8 @@ mod tests {
             let game = read[0].as_ref().unwrap();
             assert_eq!(game.moves, moves, "{text}");
             assert_eq!(game.start, start);
+            let counters = |start: &Chess| (start.halfmoves(), start.fullmoves());
+            assert_eq!(counters(&game.start), counters(&start));
             assert_eq!(game.tag("White"), Some("a 'quoted' c:\\engine "));
         }
     }

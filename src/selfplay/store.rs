@@ -269,7 +269,7 @@ impl Store {
     ///
     /// # Errors
     /// When another process has locked it, when it holds a run and `resume` is not set, or when its run has another
-    /// manifest; nothing is changed then.
+    /// manifest; nothing but the lock file is written then.
     pub fn open(
         folder: &Path,
         manifest: &Map<String, Value>,

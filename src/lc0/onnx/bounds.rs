@@ -95,8 +95,25 @@ struct TensorBounds {
     data_location: Option<i32>,
 }
 
-/// Small constants by the names of their tensors.
-type Constants = HashMap<String, Vec<f64>>;
+/// Small constants by the names of their tensors: those of a graph, and of the graphs around it, which its nodes may
+/// use.
+#[derive(Default)]
+struct Constants<'a> {
+    own: HashMap<String, Vec<f64>>,
+    around: Option<&'a Constants<'a>>,
+}
+
+impl Constants<'_> {
+    fn get_key_value(&self, name: &str) -> Option<(&str, &[f64])> {
+        let own = self.own.get_key_value(name);
+        let own = own.map(|(name, numbers)| (&**name, &**numbers));
+        own.or_else(|| self.around?.get_key_value(name))
+    }
+
+    fn get(&self, name: &str) -> Option<&[f64]> {
+        Some(self.get_key_value(name)?.1)
+    }
+}
 
 /// Refuses a model whose graph is too deep, or whose constants are inconsistent.
 pub(super) fn check(model: &ModelProto, graph: &GraphProto) -> Result<(), NetError> {
@@ -108,20 +125,24 @@ pub(super) fn check(model: &ModelProto, graph: &GraphProto) -> Result<(), NetErr
             expected: "one graph (onnx.inliner.inline_local_functions makes it)".to_owned(),
         });
     }
-    check_graph(graph, Constants::new(), 0)
+    check_graph(graph, None, 0)
 }
 
-/// `constants` are those of the enclosing graphs, which its nodes may use.
+/// The constants `around` are those of the enclosing graphs.
 fn check_graph(
     graph: &GraphProto,
-    mut constants: Constants,
+    around: Option<&Constants<'_>>,
     nested: usize,
 ) -> Result<(), NetError> {
+    let mut constants = Constants {
+        around,
+        ..Constants::default()
+    };
     for tensor in &graph.initializer {
         let tensor: TensorBounds = decode(tensor)?;
         check_tensor(&tensor, tensor.name())?;
         if let Some(numbers) = numbers(&tensor) {
-            constants.insert(tensor.name().to_owned(), numbers);
+            constants.own.insert(tensor.name().to_owned(), numbers);
         }
     }
     if !graph.sparse_initializer.is_empty() {
@@ -134,13 +155,13 @@ fn check_graph(
             if let (Some(numbers), Some(output)) =
                 (numbers_of(node, attribute), node.output.first())
             {
-                constants.insert(output.clone(), numbers);
+                constants.own.insert(output.clone(), numbers);
             }
             for tensor in attribute.tensor.iter().chain(&attribute.tensors) {
                 let tensor: TensorBounds = decode(tensor)?;
                 check_tensor(&tensor, name_of(node))?;
                 if let (Some(numbers), Some(output)) = (numbers(&tensor), node.output.first()) {
-                    constants.insert(output.clone(), numbers);
+                    constants.own.insert(output.clone(), numbers);
                 }
             }
             if attribute.sparse.is_some() {
@@ -159,7 +180,7 @@ fn check_graph(
     }
     check_depth(&nodes)?;
     for inner in &inner_graphs {
-        check_graph(inner, constants.clone(), nested + 1)?;
+        check_graph(inner, Some(&constants), nested + 1)?;
     }
     Ok(())
 }
@@ -319,7 +340,7 @@ fn numbers_of(node: &NodeBounds, attribute: &Attribute) -> Option<Vec<f64>> {
 }
 
 /// Refuses a node that creates a too large tensor from constant numbers.
-fn check_growth(node: &NodeBounds, constants: &Constants) -> Result<(), NetError> {
+fn check_growth(node: &NodeBounds, constants: &Constants<'_>) -> Result<(), NetError> {
     let too_large = |name: &str, numbers: &[f64]| NetError::TensorShape {
         tensor: name.to_owned(),
         found: format!("{numbers:?}, from which {} makes a tensor", node.op_type()),

@@ -148,7 +148,8 @@ fn indices_of(graph: &GraphProto, name: &str) -> Option<Vec<usize>> {
         return None;
     }
     let (numbers, rest) = tensor.raw_data.as_deref()?.as_chunks::<8>();
-    let count: i64 = tensor.dims.iter().product();
+    let mut dims = tensor.dims.iter();
+    let count = dims.try_fold(1i64, |count, &size| count.checked_mul(size))?;
     if !rest.is_empty() || count != numbers.len() as i64 {
         return None;
     }
