@@ -13,7 +13,10 @@ use std::{
     io::{self, BufRead, BufReader, Read},
     path::Path,
     process::{Child, Command, Stdio},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -187,6 +190,8 @@ pub struct Client {
     error_report: Option<String>,
     /// The position of the current ponder search, as sent.
     pondering: Option<String>,
+    /// Whether there is one, for the thread that reads.
+    is_pondering: Arc<AtomicBool>,
 }
 
 impl Client {
@@ -207,7 +212,9 @@ impl Client {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(error)?;
-        let (input, lines, error_output) = start_threads(&mut child).map_err(|reason| {
+        let is_pondering = Arc::default();
+        let threads = start_threads(&mut child, &is_pondering);
+        let (input, lines, error_output) = threads.map_err(|reason| {
             let _ = child.kill();
             let _ = child.wait();
             error(reason)
@@ -222,6 +229,7 @@ impl Client {
             options: Vec::new(),
             error_report: None,
             pondering: None,
+            is_pondering,
         };
         client.identify()?;
         Ok(client)
@@ -322,6 +330,7 @@ impl Client {
     /// # Errors
     /// When the engine has ended.
     pub fn ponder(&mut self, position: &str, go: &GoLimits) -> Result<(), ClientError> {
+        self.is_pondering.store(true, Ordering::Relaxed);
         self.send(&format!("position {position}"))?;
         self.send(&go.text("go ponder"))?;
         self.pondering = Some(position.to_owned());
@@ -330,6 +339,7 @@ impl Client {
 
     /// The result of the ponder search is discarded.
     fn stop_pondering(&mut self) -> Result<(), ClientError> {
+        self.is_pondering.store(false, Ordering::Relaxed);
         if self.pondering.take().is_some() {
             self.send("stop")?;
             let deadline = Instant::now() + ANSWER_TIMEOUT;
@@ -352,6 +362,7 @@ impl Client {
         let started = Instant::now();
         if self.pondering.as_deref() == Some(position) {
             self.pondering = None;
+            self.is_pondering.store(false, Ordering::Relaxed);
             self.send("ponderhit")?;
         } else {
             self.stop_pondering()?;
@@ -491,7 +502,10 @@ type Lines = Receiver<(Instant, String)>;
 type ErrorOutput = Arc<Mutex<VecDeque<String>>>;
 
 /// Starts the threads that write the input of a process and read its outputs.
-fn start_threads(child: &mut Child) -> io::Result<(CommandWriter, Lines, ErrorOutput)> {
+fn start_threads(
+    child: &mut Child,
+    is_pondering: &Arc<AtomicBool>,
+) -> io::Result<(CommandWriter, Lines, ErrorOutput)> {
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(input), Some(output), Some(errors)) = pipes else {
         // All three were configured as pipes.
@@ -499,19 +513,24 @@ fn start_threads(child: &mut Child) -> io::Result<(CommandWriter, Lines, ErrorOu
     };
     Ok((
         CommandWriter::start(input)?,
-        read_lines(output)?,
+        read_lines(output, Arc::clone(is_pondering))?,
         keep_error_output(errors)?,
     ))
 }
 
-/// Reads lines in a thread until the engine ends or the receiver is dropped.
-fn read_lines(output: impl Read + Send + 'static) -> io::Result<Lines> {
+/// Reads lines in a thread until the engine ends or the receiver is dropped. While `is_pondering` is set, `info` lines
+/// for which there is no room are dropped.
+fn read_lines(
+    output: impl Read + Send + 'static,
+    is_pondering: Arc<AtomicBool>,
+) -> io::Result<Lines> {
     let (sender, lines) = channel::bounded(MAX_QUEUED_LINES);
     threads::spawn("engine output", move || {
         let mut output = BufReader::new(output);
         while let Some(line) = next_line(&mut output) {
+            let is_optional = is_pondering.load(Ordering::Relaxed) && line.starts_with("info ");
             let line = (Instant::now(), line);
-            let sent = match line.1.starts_with("info ") {
+            let sent = match is_optional {
                 true => match sender.try_send(line) {
                     Ok(()) | Err(TrySendError::Full(_)) => true,
                     Err(TrySendError::Disconnected(_)) => false,
@@ -592,10 +611,15 @@ mod tests {
 "
         .repeat(3 * MAX_QUEUED_LINES);
         let (sender, is_over) = channel::bounded::<()>(0);
-        let lines = read_lines(Output(io::Cursor::new(reports), sender)).unwrap();
+        let output = Output(io::Cursor::new(reports.clone()), sender);
+        let lines = read_lines(output, Arc::new(true.into())).unwrap();
         let over = is_over.recv_timeout(Duration::from_secs(60));
         assert_eq!(over, Err(RecvTimeoutError::Disconnected));
         assert_eq!(lines.iter().count(), MAX_QUEUED_LINES);
+        // Reports of a search that somebody waits for are all kept.
+        let lines = read_lines(io::Cursor::new(reports), Arc::default()).unwrap();
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(lines.iter().count(), 3 * MAX_QUEUED_LINES);
     }
 
     #[test]
