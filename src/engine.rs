@@ -506,12 +506,15 @@ impl Engine {
         };
         let signal = stop.clone();
         self.start(stop, Arc::default(), None, false, move || {
+            if depth == 0 {
+                return Ended::Counted(1);
+            }
             let mut total = 0;
             for m in subject.position.legal_moves() {
                 let mut after = subject.position.clone();
                 after.play_unchecked(m);
                 let stopped = || signal.is_stopped();
-                let count = perft::count(&after, depth.saturating_sub(1), &stopped);
+                let count = perft::count(&after, depth - 1, &stopped);
                 listener.perft_move(&subject, PackedMove::pack(m), count);
                 total += count;
             }

@@ -95,8 +95,11 @@ impl Go {
         if self.is_endless() {
             return None;
         }
-        let (clock, _) = self.clock(history.position().turn());
-        let clock = clock.map(|left| left / WAITING_FRACTION);
+        let clock = match self.clock(history.position().turn()) {
+            // As in `clock_state`.
+            (None, _) if self.has_clock() => Some(Duration::ZERO),
+            (clock, _) => clock.map(|left| left / WAITING_FRACTION),
+        };
         let movetime = self.movetime.map(|time| time / 2);
         clock.into_iter().chain(movetime).min()
     }

@@ -223,8 +223,11 @@ impl Settings {
 /// What the layers bring into force for a use, with what overrides them all.
 fn overridden(layers: &Layers, used_for: Use) -> Resolved {
     let mut resolved = layers.resolve();
-    if used_for == Use::Game {
-        resolved.override_by(Source::Strength, strength::limit);
+    match used_for {
+        Use::Game => resolved.override_by(Source::Strength, strength::limit),
+        Use::Analysis => {
+            resolved.override_by(Source::Analysis, |options| options.limit_strength = false)
+        }
     }
     if resolved.options().analyse_mode {
         resolved.override_by(Source::Analysis, Options::disable_randomness);

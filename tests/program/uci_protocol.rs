@@ -751,6 +751,33 @@ fn strength_limits_apply_to_games_and_not_to_analyses() {
 }
 
 #[test]
+fn a_limited_engine_continues_an_infinite_analysis() {
+    let mut session = Session::with(&["-b", "hash"]);
+    session.send_and_sync("setoption name UCI_LimitStrength value true");
+    let nodes_of = |line: &str| {
+        let rest = line.split(" nodes ").nth(1)?;
+        rest.split(' ').next()?.parse::<u64>().ok()
+    };
+    session.send("go infinite");
+    let searched = loop {
+        match session.until("info").pop().and_then(|line| nodes_of(&line)) {
+            Some(nodes) if nodes >= 5000 => break nodes,
+            _ => {}
+        }
+    };
+    session.go("stop");
+    session.send("go infinite");
+    let continued = loop {
+        if let Some(nodes) = nodes_of(session.until("info").last().unwrap()) {
+            break nodes;
+        }
+    };
+    session.go("stop");
+    assert!(continued >= searched, "{continued} after {searched}");
+    session.end();
+}
+
+#[test]
 fn tablebases_are_opened_before_the_clock_runs() {
     let mut session = Session::new();
     let reported = session.send_and_sync("setoption name SyzygyPath value /no/such/folder");
