@@ -44,7 +44,7 @@ pub(super) fn of(moves: &[JudgedMove]) -> [Option<f32>; 2] {
 /// `chances` has one value more than there are moves.
 fn volatility(chances: &[f32]) -> Vec<f32> {
     let moves = chances.len().saturating_sub(1);
-    let size = (chances.len() / 10).clamp(2, 8).min(chances.len());
+    let size = (moves / 10).clamp(2, 8).min(chances.len());
     (0..moves)
         .map(|index| {
             // The first windows are all the first one, so that each has the whole size.

@@ -20,6 +20,11 @@ pub fn annotated_pgn(review: &GameReview) -> String {
     // The start position is written separately.
     for (name, value) in &game.tags {
         if !["SetUp", "FEN", "Annotator"].contains(&&**name) {
+            let value = match &**name {
+                // What the moves end with counts.
+                "Result" => &game.result,
+                _ => value,
+            };
             tags.push((name, value.clone()));
         }
     }

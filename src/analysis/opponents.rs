@@ -92,14 +92,16 @@ impl Opponents {
 }
 
 /// The value of `OpponentWeights` for one side of a game: what the options name, or the model of its rating.
-fn weights(options: &Options, item: &Item, side: Color) -> String {
+pub fn weights(options: &Options, item: &Item, side: Color) -> String {
     if let Some(named) = Role::Opponent.weights(options) {
         return named;
     }
     let rating = item.game.as_ref().and_then(|game| {
         let name = side.fold_wb("WhiteElo", "BlackElo");
         let tag = game.tags.iter().find(|(tag, _)| tag == name);
-        tag.and_then(|(_, value)| value.trim().parse::<u32>().ok())
+        let rating = tag.and_then(|(_, value)| value.trim().parse::<u32>().ok());
+        // Databases write 0 for an unknown rating.
+        rating.filter(|&rating| rating > 0)
     });
     let rating = rating.unwrap_or(UNKNOWN_RATING);
     let rating = rating.clamp(*HUMAN_RATINGS.start(), *HUMAN_RATINGS.end());

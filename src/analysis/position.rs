@@ -18,6 +18,7 @@ use super::{
 use crate::{
     chess::{History, PackedMove, moves::MAX_MOVES, setup},
     hashing::mix,
+    options::Options,
     player::Player,
     search::{
         Job, Limits, MoveStat, Outcome, REPORT_INTERVAL, Report, Reporter, Silent, StopSignal,
@@ -97,6 +98,11 @@ impl Analyzer {
             opponents,
             next: None,
         }
+    }
+
+    /// The options of the searches.
+    pub fn options(&self) -> &Options {
+        &self.player.options
     }
 
     /// Analyses one position with new trees.

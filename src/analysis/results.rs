@@ -27,24 +27,18 @@ pub struct ResultFile {
     /// The name for messages.
     name: String,
     to: Box<dyn Write>,
-    settings: String,
     done: Vec<EarlierResult>,
     /// Number of earlier results that have been used again.
     met: usize,
 }
 
 impl ResultFile {
-    /// Opens the output and reads the results of an earlier run. `settings` is the fingerprint of everything that
-    /// determines results; `keep_records` keeps whole records in memory, as reviews of games need.
+    /// Opens the output and reads the results of an earlier run. `keep_records` keeps whole records in memory, as
+    /// reviews of games need.
     ///
     /// # Errors
     /// When the file cannot be opened, is an input, holds other data, or is being written by another process.
-    pub fn open(
-        path: &Path,
-        settings: &str,
-        inputs: &[PathBuf],
-        keep_records: bool,
-    ) -> Result<ResultFile> {
+    pub fn open(path: &Path, inputs: &[PathBuf], keep_records: bool) -> Result<ResultFile> {
         let (to, done): (Box<dyn Write>, _) = match open_stream(path, inputs)? {
             Stream::Plain(to) => (Box::new(to), Vec::new()),
             Stream::Continued(mut file) => {
@@ -55,17 +49,16 @@ impl ResultFile {
         Ok(ResultFile {
             name: path.display().to_string(),
             to,
-            settings: settings.to_owned(),
             done,
             met: 0,
         })
     }
 
-    /// The earlier result for this position. Whether it is solved depends on the solution in the present input.
+    /// The earlier result for this position. `settings` is the fingerprint of everything that determines it. Whether it is solved depends on the solution in the present input.
     ///
     /// # Errors
     /// When the earlier run was about other positions or had other settings.
-    pub fn already_done(&mut self, item: &Item) -> Result<Option<&EarlierResult>> {
+    pub fn already_done(&mut self, item: &Item, settings: &str) -> Result<Option<&EarlierResult>> {
         let Some(record) = self.done.get_mut(self.met) else {
             return Ok(None);
         };
@@ -78,8 +71,16 @@ impl ResultFile {
                 item.name
             );
         }
+        let played = record.played.as_deref();
+        let played = played.and_then(|m| setup::parse_move(item.history.position(), m).ok());
         ensure!(
-            record.settings == self.settings,
+            played == item.played,
+            "{} contains an analysis in which {} goes on differently: use another --output",
+            self.name,
+            record.name
+        );
+        ensure!(
+            record.settings == settings,
             "{} was written with other limits or options: use the same ones or another --output",
             self.name
         );
@@ -125,6 +126,7 @@ pub struct EarlierResult {
     name: String,
     fen: String,
     settings: String,
+    played: Option<String>,
     best: Option<String>,
     /// As [`PositionRecord::solved`].
     pub solved: Option<bool>,
@@ -158,6 +160,7 @@ fn read_records(file: &mut File, path: &Path, keep: bool) -> Result<Vec<EarlierR
             name: record.name.clone(),
             fen: record.fen.clone(),
             settings: record.settings.clone(),
+            played: record.played.clone(),
             best: record.best.clone(),
             solved: record.solved,
             solution: record.solution,

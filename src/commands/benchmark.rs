@@ -74,10 +74,12 @@ pub struct BenchmarkArgs {
 }
 
 impl BenchmarkArgs {
-    fn limits(&self) -> Limits {
-        let usual = self.nodes.is_none().then_some(10_000);
+    fn limits(&self, options: &Options) -> Limits {
+        let node_limit = Some(options.node_limit).filter(|&limit| limit > 0);
+        let nodes = self.nodes.into_iter().chain(node_limit).min();
+        let usual = nodes.is_none().then_some(10_000);
         Limits {
-            nodes: self.nodes,
+            nodes,
             movetime: self.movetime.or(usual).map(Duration::from_millis),
             ..Limits::default()
         }
@@ -112,7 +114,7 @@ pub fn benchmark(args: &BenchmarkArgs, options: &Options, load: &Load) -> Result
             games.len(),
             Fen::from_position(game.position(), EnPassantMode::Legal)
         );
-        let job = player.job(game.clone(), args.limits());
+        let job = player.job(game.clone(), args.limits(options));
         let mut progress = BenchmarkProgress { history: game };
         let mut tree = Tree::default();
         let stop = StopSignal::default();

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
@@ -23,7 +23,7 @@ use crate::{
         run::Match,
         tally::{Round, Tally},
     },
-    files::output::NewFile,
+    files::output::{NewFile, is_same_place},
     game::{
         adjudicate::{DrawRule, Rules, WinRule},
         openings::{Book, Opening},
@@ -247,6 +247,25 @@ impl MatchArgs {
         by_score && own.any(|player| !reports_pawns(player))
     }
 
+    /// The page's file, made before the match, so that one that cannot be written is reported at once.
+    fn page(&self, inputs: &[PathBuf]) -> Result<Option<NewFile>> {
+        let create = |path| NewFile::create(path, self.force, inputs);
+        self.html.as_deref().map(create).transpose()
+    }
+
+    /// Refuses one file for two outputs.
+    fn check_outputs(&self) -> Result<()> {
+        let (Some(html), Some(pgn)) = (&self.html, &self.pgn) else {
+            return Ok(());
+        };
+        ensure!(
+            !is_same_place(html, pgn),
+            "{} would be written twice: use different files",
+            html.display()
+        );
+        Ok(())
+    }
+
     fn players(&self) -> Result<[Competitor; 2]> {
         let first_limit = self.first_limit();
         let second_limit = self.second_limit.unwrap_or(first_limit);
@@ -391,11 +410,9 @@ pub fn command(args: &MatchArgs) -> Result<()> {
         },
         concurrency: usize::from(args.concurrency),
     };
+    args.check_outputs()?;
     let inputs: Vec<PathBuf> = args.book.iter().cloned().collect();
-    // Created before the match, so that a file that cannot be written is reported at once.
-    let html = args.html.as_ref();
-    let html = html.map(|path| NewFile::create(path, args.force, &inputs));
-    let html = html.transpose()?;
+    let html = args.page(&inputs)?;
     let mut tally = Tally::new(game.is_paired, sprt);
     // Engines are started first: a match that cannot be played leaves no file.
     let engines = game.start_engines()?;

@@ -60,12 +60,15 @@ pub enum SprtError {
     #[error("four numbers are expected: elo0,elo1,alpha,beta, such as 0,5,0.05,0.05")]
     Form,
     /// The hypotheses are in the wrong order.
-    #[error("elo0 must be smaller than elo1")]
+    #[error("elo0 must be smaller than elo1, and both from -1000 to 1000")]
     Order,
     /// The error probabilities are invalid.
     #[error("alpha and beta must be above 0, and together below 1")]
     Chances,
 }
+
+/// The largest difference that is tested: scores of far larger ones are 1 in floating point.
+const MAX_ELO: f64 = 1000.0;
 
 impl FromStr for Sprt {
     type Err = SprtError;
@@ -75,7 +78,7 @@ impl FromStr for Sprt {
         let [elo0, elo1, alpha, beta] = numbers.map_err(|_| SprtError::Form)?[..] else {
             return Err(SprtError::Form);
         };
-        if !(elo0.is_finite() && elo1.is_finite() && elo0 < elo1) {
+        if !(elo0 < elo1 && elo0.abs().max(elo1.abs()) <= MAX_ELO) {
             return Err(SprtError::Order);
         }
         if !(alpha > 0.0 && beta > 0.0 && alpha + beta < 1.0) {

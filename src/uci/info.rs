@@ -406,7 +406,8 @@ mod tests {
             assert!(style.report(&report)[0].ends_with(pv));
             let moves = &report.lines[0].pv;
             let text = style.best_move(Some(moves[0]), Some(moves[1]));
-            assert_eq!(text.len(), "bestmove e1g1 ponder e8d8".len());
+            let castling = pv.split(' ').nth(1).unwrap();
+            assert_eq!(text, format!("bestmove {castling} ponder e8d8"));
         }
     }
 

@@ -386,6 +386,20 @@ fn games_are_reused_by_a_longer_match_and_no_other() {
 }
 
 #[test]
+fn one_file_for_games_and_page_is_refused_before_the_match() {
+    let folder = Folder::new();
+    let file = folder.text("x.out");
+    let output = folder.play(
+        HASH,
+        HASH,
+        &["--nodes", "5", "--pgn", &file, "--html", &file],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("would be written twice"));
+    assert!(!folder.path("x.out").exists());
+}
+
+#[test]
 fn adjudication_by_scores_of_another_unit_is_warned_of() {
     let folder = Folder::new();
     let warns = |player: &str, more: &[&str]| {

@@ -307,3 +307,58 @@ fn a_move_that_misses_a_better_one_sets_no_trap() {
         records[0]["traps"]
     );
 }
+
+fn run(pgn: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .args(["-t", "1", "analyze", "--pgn", pgn.to_str().unwrap()])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), errors)
+}
+
+#[test]
+fn an_analysis_of_a_game_that_has_gone_on_is_not_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let (pgn, page, records) = (file("x.pgn"), file("x.html"), file("x.jsonl"));
+    let names = [&page, &records].map(|path| path.to_str().unwrap());
+    let arguments = [
+        "--nodes", "50", "--force", "--html", names[0], "--output", names[1],
+    ];
+    let game = "[White \"a\"]\n\n1. e4 e5 *\n";
+    fs::write(&pgn, game).unwrap();
+    assert_eq!(run(&pgn, &arguments).0, Some(0));
+    assert_eq!(run(&pgn, &arguments).0, Some(0));
+    for (other, message) in [
+        (game.replace("e5 *", "e5 2. Ke2 *"), "goes on differently"),
+        // Their models are others, too.
+        (
+            format!("[WhiteElo \"2600\"]\n{game}"),
+            "other limits or options",
+        ),
+    ] {
+        fs::write(&pgn, other).unwrap();
+        let (code, errors) = run(&pgn, &arguments);
+        assert!(code == Some(1) && errors.contains(message), "{errors}");
+        assert!(errors.contains("x.jsonl"), "{errors}");
+    }
+    // A rating of 0 is an unknown one.
+    fs::write(&pgn, format!("[WhiteElo \"0\"]\n{game}")).unwrap();
+    assert_eq!(run(&pgn, &arguments).0, Some(0));
+}
+
+#[test]
+fn bad_games_replace_no_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pgn, page) = (folder.path().join("x.pgn"), folder.path().join("x.html"));
+    fs::write(&pgn, "[White \"a\"]\n\n1. e4 Ke5 *\n").unwrap();
+    fs::write(&page, "an earlier page").unwrap();
+    let (code, errors) = run(&pgn, &["--html", page.to_str().unwrap(), "--force"]);
+    assert!(
+        code == Some(1) && !errors.contains("written to"),
+        "{errors}"
+    );
+    assert_eq!(fs::read_to_string(&page).unwrap(), "an earlier page");
+}

@@ -12,13 +12,14 @@ use std::{
 
 use anyhow::{Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
+use shakmaty::Color;
 
 use self::output::Output;
 use crate::{
     analysis::{
         annotate,
         input::{self, Item, Items},
-        opponents::Opponents,
+        opponents::{self, Opponents},
         position::Analyzer,
         report,
         review::{GameReview, Reviewer},
@@ -191,6 +192,15 @@ impl AnalyzeArgs {
         }
     }
 
+    /// The fingerprint with the models of the players, who in a review depend on the game.
+    fn settings_of(&self, settings: &str, options: &Options, item: &Item) -> String {
+        if !self.is_reviewed() {
+            return settings.to_owned();
+        }
+        let models = Color::ALL.map(|side| opponents::weights(options, item, side));
+        sha256(format!("{settings} {models:?}").as_bytes())[..16].to_owned()
+    }
+
     /// A fingerprint of everything that determines the results: limits, networks and options.
     fn settings(&self, options: &Options) -> Result<String> {
         let deciding = options.with_defaults_where(|row| match row.effect {
@@ -227,7 +237,7 @@ fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
     let settings = args.settings(&options)?;
     let inputs = args.inputs(&options);
     let pages = Pages::create(args, &inputs)?;
-    let mut writer = Output::new(args, &settings, &inputs)?;
+    let mut writer = Output::new(args, &inputs)?;
     if let Some(reason) = opponent::why_idle(&player.options) {
         eprint_line(format_args!("scorn: {reason}"));
     }
@@ -251,7 +261,8 @@ fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
                 continue;
             }
         };
-        if let Some(earlier) = writer.already_done(&item)? {
+        let settings = args.settings_of(&settings, analyzer.options(), &item);
+        if let Some(earlier) = writer.already_done(&item, &settings)? {
             score.add(earlier.solved, earlier.solution);
             if let Some(record) = &earlier.record {
                 reviewer.add(&item, record.clone());
@@ -259,7 +270,7 @@ fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
             continue;
         }
         let mut record = analyzer.analyze(&item)?;
-        record.settings.clone_from(&settings);
+        record.settings = settings;
         bar.suspend(|| writer.write(&record, &item))?;
         score.add(record.solved, record.solution);
         if args.is_reviewed() {
@@ -272,10 +283,11 @@ fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
         eprint_line(format_args!("{text}"));
     }
     ensure!(all > 0, "there are no positions in this input");
-    pages.write(args, &reviewer.finish(), &about)?;
-    for path in args.html.iter().chain(&args.annotate) {
-        eprint_line(format_args!("scorn: written to {}", path.display()));
+    if all == bad {
+        // Nothing replaces an earlier page.
+        return check_all_valid(bad);
     }
+    pages.write(args, &reviewer.finish(), &about)?;
     check_all_valid(bad)
 }
 
@@ -353,6 +365,9 @@ impl Pages {
                     .map(annotate::annotated_pgn)
                     .collect::<String>(),
             )?;
+        }
+        for path in args.html.iter().chain(&args.annotate) {
+            eprint_line(format_args!("scorn: written to {}", path.display()));
         }
         Ok(())
     }

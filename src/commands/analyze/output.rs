@@ -27,18 +27,13 @@ pub enum Output {
 }
 
 impl Output {
-    /// The output that the arguments select. `settings` and `inputs` are as for [`ResultFile::open`].
+    /// The output that the arguments select. `inputs` are as for [`ResultFile::open`].
     ///
     /// # Errors
     /// As [`ResultFile::open`].
-    pub fn new(args: &AnalyzeArgs, settings: &str, inputs: &[PathBuf]) -> Result<Output> {
+    pub fn new(args: &AnalyzeArgs, inputs: &[PathBuf]) -> Result<Output> {
         Ok(match &args.output {
-            Some(path) => Output::File(ResultFile::open(
-                path,
-                settings,
-                inputs,
-                args.is_reviewed(),
-            )?),
+            Some(path) => Output::File(ResultFile::open(path, inputs, args.is_reviewed())?),
             None if args.json => Output::Json,
             None if args.is_reviewed() => Output::Silent,
             None => Output::Text,
@@ -49,9 +44,9 @@ impl Output {
     ///
     /// # Errors
     /// As [`ResultFile::already_done`].
-    pub fn already_done(&mut self, item: &Item) -> Result<Option<&EarlierResult>> {
+    pub fn already_done(&mut self, item: &Item, settings: &str) -> Result<Option<&EarlierResult>> {
         match self {
-            Output::File(file) => file.already_done(item),
+            Output::File(file) => file.already_done(item, settings),
             _ => Ok(None),
         }
     }

@@ -46,8 +46,8 @@ pub fn command(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<()> 
         );
     }
     let mut plan = plan(args, layers, load)?;
-    warn(args, &plan);
     let mut balance = balance(args, &mut plan)?;
+    warn(args, &plan);
     let work = work(args, &options, &plan);
     let numbers: Vec<u64> = (0..args.games)
         .filter(|number| number % args.shard.count == args.shard.index)
