@@ -168,7 +168,7 @@ fn mistakes_in_flags_are_explained_and_hidden_options_work() {
     };
     for (flags, message) in [
         ("--tc 10 --nodes 5", "cannot be used with"),
-        ("--tc x", "clock=40/60+0.6"),
+        ("--tc x", "seconds, as in 60+0.6"),
         ("--resign movecount=3", "movecount=3,score=600"),
         ("--draw movecount=3,score=5", "movenumber=35"),
     ] {
