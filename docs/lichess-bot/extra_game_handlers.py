@@ -100,8 +100,8 @@ def game_specific_options(game):
 
 
 def wait_after_refusal(game_id, asked_at):
-    """Seconds before a refused move is sent again, a part of what is left on the clock; None if nothing is. The clock runs
-    since lichess told it, or, if that is not known, since the first attempt."""
+    """Seconds before a refused move is sent again, a part of what is left on the clock; None if nothing is. The clock
+    runs since lichess told it, or, if that is not known, since the first attempt."""
     if current_game is None or current_game.id != game_id:
         return None
     clock = current_game.state.get("wtime" if current_game.is_white else "btime", 0) / 1000

@@ -54,7 +54,8 @@ impl ResultFile {
         })
     }
 
-    /// The earlier result for this position. `settings` is the fingerprint of everything that determines it. Whether it is solved depends on the solution in the present input.
+    /// The earlier result for this position. `settings` is the fingerprint of everything that determines it. Whether
+    /// it is solved depends on the solution in the present input.
     ///
     /// # Errors
     /// When the earlier run was about other positions or had other settings.

@@ -271,8 +271,8 @@ fn a_draw_by_the_rules_is_the_end_of_a_game() {
     assert_eq!(text.matches("[%eval ").count(), 7);
 }
 
-/// Carlsen - Anand 2014, game 6: after 26. Kd2 both players missed 26... Nxe5. A search of 3000 nodes misses it, too, and
-/// then 26... a4 looks like a trap (27. Rxh6) that costs nothing.
+/// Carlsen - Anand 2014, game 6: after 26. Kd2 both players missed 26... Nxe5. A search of 3000 nodes misses it, too,
+/// and then 26... a4 looks like a trap (27. Rxh6) that costs nothing.
 #[test]
 fn a_move_that_misses_a_better_one_sets_no_trap() {
     let folder = tempfile::tempdir().unwrap();
