@@ -59,6 +59,12 @@ impl Options {
         rows.filter(|row| self.show_hidden || !row.is_hidden)
     }
 
+    /// The smaller one of a number of nodes and `NodeLimit`, of those that there are.
+    pub fn limited(&self, nodes: Option<u64>) -> Option<u64> {
+        let own = Some(self.node_limit).filter(|&limit| limit > 0);
+        nodes.into_iter().chain(own).min()
+    }
+
     /// Whether there is no search-contempt: no node's replies freeze.
     pub fn is_plain_puct(&self) -> bool {
         let limit = self.sc_limit.unsigned_abs();

@@ -12,7 +12,7 @@ use shakmaty::Position;
 use super::{
     input::Item,
     opponents::Opponents,
-    record::{PositionRecord, SolutionRecord, sans},
+    record::{PositionRecord, SolutionRecord, first_san},
     traps::{self, MistakeRecord, TrapRecord},
 };
 use crate::{
@@ -238,13 +238,12 @@ impl Analyzer {
             }
         }
         let (position, chess960) = (history.position(), self.is_chess960(item));
-        let san = |m: &[PackedMove]| sans(position, m).pop().unwrap_or_default();
         Ok(worst.map(|(m, p, loss)| MistakeRecord {
             m: setup::move_text(position, m, chess960),
-            san: san(&[m]),
+            san: first_san(position, &[m]),
             p,
             loss,
-            better: san(best.pv.get(..1).unwrap_or_default()),
+            better: first_san(position, &best.pv),
             model,
         }))
     }
@@ -293,11 +292,10 @@ impl Analyzer {
         let (Some(best), Some(reply)) = (study.value(), after.value()) else {
             return Ok((kept, None));
         };
-        let worth = after.worth();
         let position = item.history.position();
         let trap = after.mistake.map(|mistake| TrapRecord {
             m: setup::move_text(position, m, self.is_chess960(item)),
-            san: sans(position, &[m]).pop().unwrap_or_default(),
+            san: first_san(position, &[m]),
             cost: (best + reply).max(0.0),
             mistake,
         });
@@ -305,7 +303,8 @@ impl Analyzer {
             return Ok((kept, None));
         };
         let usual = self.worth_of_alternatives(item, study, m)?;
-        if usual.is_none_or(|usual| usual > traps::MAX_USUAL * worth) {
+        let most = traps::MAX_USUAL * trap.mistake.worth();
+        if usual.is_none_or(|usual| usual > most) {
             return Ok((kept, None));
         }
         Ok((kept, self.confirmed(&item.history, &history, trap)?))
@@ -329,18 +328,12 @@ impl Analyzer {
         else {
             return Ok(None);
         };
-        let better = replies
-            .report
-            .lines
-            .first()
-            .and_then(|line| line.pv.get(..1));
+        let better = replies.report.lines.first().map(|line| &*line.pv);
         let confirmed = TrapRecord {
             cost: (best + value).max(0.0),
             mistake: MistakeRecord {
                 loss: value - fallen,
-                better: sans(position, better.unwrap_or_default())
-                    .pop()
-                    .unwrap_or_default(),
+                better: first_san(position, better.unwrap_or_default()),
                 ..trap.mistake
             },
             ..trap

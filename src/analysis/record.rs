@@ -311,6 +311,12 @@ impl MoveRecord {
     }
 }
 
+/// The first move of a line in standard algebraic notation; nothing if there is none.
+pub fn first_san(position: &Chess, line: &[PackedMove]) -> String {
+    let first = line.get(..1).unwrap_or_default();
+    sans(position, first).pop().unwrap_or_default()
+}
+
 /// The moves of a line in standard algebraic notation. `moves` are played from `position`.
 pub fn sans(position: &Chess, moves: &[PackedMove]) -> Vec<String> {
     let mut position = position.clone();

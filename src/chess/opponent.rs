@@ -40,18 +40,15 @@ pub fn problem(text: &str) -> Option<String> {
     if is_missing || (words.len() > 3 && has_rating() && kind(text).is_some()) {
         return None;
     }
-    let [rating, kind] = [
-        rating(text).map_or("no rating".into(), |rating| format!("the rating {rating}")),
-        kind(text)
-            .map_or("not whether it is a person", |kind| match kind {
-                OpponentKind::Human => "that it is a person",
-                OpponentKind::Computer => "that it is a program",
-            })
-            .to_owned(),
-    ];
+    let rating = rating(text).map_or("no rating".into(), |rating| format!("the rating {rating}"));
+    let kind = match kind(text) {
+        None => "not whether it is a person",
+        Some(OpponentKind::Human) => "that it is a person",
+        Some(OpponentKind::Computer) => "that it is a program",
+    };
     Some(format!(
-        "UCI_Opponent '{}' is not of the form 'TITLE RATING TYPE NAME', such as 'none 1500 human Mary' (none for no title \
-         or rating; human or computer): it says {rating} and {kind}",
+        "UCI_Opponent '{}' is not of the form 'TITLE RATING TYPE NAME', such as 'none 1500 human Mary' (none for no \
+         title or rating; human or computer): it says {rating} and {kind}",
         shorten_to(text, 60)
     ))
 }

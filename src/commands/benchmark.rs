@@ -75,8 +75,7 @@ pub struct BenchmarkArgs {
 
 impl BenchmarkArgs {
     fn limits(&self, options: &Options) -> Limits {
-        let node_limit = Some(options.node_limit).filter(|&limit| limit > 0);
-        let nodes = self.nodes.into_iter().chain(node_limit).min();
+        let nodes = options.limited(self.nodes);
         let usual = nodes.is_none().then_some(10_000);
         Limits {
             nodes,

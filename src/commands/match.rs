@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
@@ -23,7 +23,7 @@ use crate::{
         run::Match,
         tally::{Round, Tally},
     },
-    files::output::{NewFile, is_same_place},
+    files::output::{NewFile, check_different},
     game::{
         adjudicate::{DrawRule, Rules, WinRule},
         openings::{Book, Opening},
@@ -253,19 +253,6 @@ impl MatchArgs {
         self.html.as_deref().map(create).transpose()
     }
 
-    /// Refuses one file for two outputs.
-    fn check_outputs(&self) -> Result<()> {
-        let (Some(html), Some(pgn)) = (&self.html, &self.pgn) else {
-            return Ok(());
-        };
-        ensure!(
-            !is_same_place(html, pgn),
-            "{} would be written twice: use different files",
-            html.display()
-        );
-        Ok(())
-    }
-
     fn players(&self) -> Result<[Competitor; 2]> {
         let first_limit = self.first_limit();
         let second_limit = self.second_limit.unwrap_or(first_limit);
@@ -410,7 +397,7 @@ pub fn command(args: &MatchArgs) -> Result<()> {
         },
         concurrency: usize::from(args.concurrency),
     };
-    args.check_outputs()?;
+    check_different(args.pgn.iter().chain(&args.html))?;
     let inputs: Vec<PathBuf> = args.book.iter().cloned().collect();
     let html = args.page(&inputs)?;
     let mut tally = Tally::new(game.is_paired, sprt);

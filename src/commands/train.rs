@@ -27,8 +27,8 @@ use crate::train::{self, TrainingSettings, measure_file};
 
 /// Help text of the set of inputs.
 const INPUTS_HELP: &str = "Inputs: those of the position; also the last two moves and the players' rating, to \
-     predict human moves; or also who is to move, the engine or its opponent, for games at odds [default: those of the network or \
-     checkpoint it starts from, or position]";
+     predict human moves; or also who is to move, the engine or its opponent, for games at odds [default: those of the \
+     network or checkpoint it starts from, or position]";
 /// Limit of the size of a sparse network's file, in bytes.
 const LARGEST_NETWORK: u64 = 1 << 30;
 

@@ -81,10 +81,13 @@ impl Go {
         limits.depth = self.depth;
         limits.mate = self.mate;
         // The limit holds for pondering, too: the tree must not be larger than that of a move.
-        let option = Some(options.node_limit).filter(|&n| n > 0 && !self.infinite);
+        let nodes = match self.infinite {
+            true => self.nodes,
+            false => options.limited(self.nodes),
+        };
         // A mate in 0 moves cannot be searched for: one node gives a move.
         let at_once = self.mate.filter(|&moves| moves == 0).map(|_| 1);
-        let nodes = self.nodes.into_iter().chain(option).chain(at_once).min();
+        let nodes = nodes.into_iter().chain(at_once).min();
         limits.set_nodes(nodes, options.nodes_as_playouts);
         limits.infinite = self.is_endless() || limits == Limits::default();
         limits
@@ -95,11 +98,11 @@ impl Go {
         if self.is_endless() {
             return None;
         }
-        let clock = match self.clock(history.position().turn()) {
-            // As in `clock_state`.
-            (None, _) if self.has_clock() => Some(Duration::ZERO),
-            (clock, _) => clock.map(|left| left / WAITING_FRACTION),
-        };
+        // As in `clock_state`: nothing is left where only the other side has a clock.
+        let (left, _) = self.clock(history.position().turn());
+        let clock = self
+            .has_clock()
+            .then(|| left.unwrap_or_default() / WAITING_FRACTION);
         let movetime = self.movetime.map(|time| time / 2);
         clock.into_iter().chain(movetime).min()
     }

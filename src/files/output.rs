@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, PersistError};
 
 /// Maximum wait for another program that changes the same file.
 const MAX_LOCK_WAIT: Duration = Duration::from_secs(1);
@@ -78,23 +78,22 @@ impl NewFile {
         let context = || format!("cannot write {name}");
         self.partial.as_file().sync_all().with_context(context)?;
         let (place, partial) = (self.place, self.partial);
-        let (error, partial) = if self.force {
-            let replaceable = metadata_of(&place).and_then(|found| match found {
-                Some(found) => check_replaceable(&place, &place, &found, true),
-                None => Ok(()),
-            });
-            match replaceable {
-                Err(error) => (error, partial),
-                Ok(()) => match partial.persist(&place) {
-                    Ok(_) => return Ok(()),
-                    Err(failed) => (failed.error.into(), failed.file),
-                },
-            }
-        } else {
-            match partial.persist_noclobber(&place) {
-                Ok(_) => return Ok(()),
-                Err(failed) => (failed.error.into(), failed.file),
-            }
+        let found = match self.force {
+            true => metadata_of(&place),
+            false => Ok(None),
+        };
+        let replaceable = found.and_then(|found| match found {
+            Some(found) => check_replaceable(&place, &place, &found, true),
+            None => Ok(()),
+        });
+        let of_failed = |failed: PersistError| (failed.error.into(), failed.file);
+        let put = match replaceable {
+            Err(error) => Err((error, partial)),
+            Ok(()) if self.force => partial.persist(&place).map_err(of_failed),
+            Ok(()) => partial.persist_noclobber(&place).map_err(of_failed),
+        };
+        let Err((error, partial)) = put else {
+            return Ok(());
         };
         let kept = partial.keep().map(|(_, path)| path);
         let kept = kept.map_or_else(
@@ -339,6 +338,23 @@ pub fn is_same_place(one: &Path, other: &Path) -> bool {
         Ok(found) => is_same(one, &found, other),
         Err(_) => absolute_path(one) == absolute_path(other),
     }
+}
+
+/// Checks that no two of the files that a command writes are the same.
+///
+/// # Errors
+/// When two are, which names the second.
+pub fn check_different<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<()> {
+    let mut earlier: Vec<&PathBuf> = Vec::new();
+    for path in paths {
+        ensure!(
+            !earlier.iter().any(|other| is_same_place(other, path)),
+            "{} would be written twice: use different files",
+            path.display()
+        );
+        earlier.push(path);
+    }
+    Ok(())
 }
 
 /// The absolute path of a file, with links resolved if its folder exists.

@@ -607,9 +607,7 @@ mod tests {
                 self.0.read(buffer)
             }
         }
-        let reports = "info depth 1 score cp 7
-"
-        .repeat(3 * MAX_QUEUED_LINES);
+        let reports = "info depth 1 score cp 7\n".repeat(3 * MAX_QUEUED_LINES);
         let (sender, is_over) = channel::bounded::<()>(0);
         let output = Output(io::Cursor::new(reports.clone()), sender);
         let lines = read_lines(output, Arc::new(true.into())).unwrap();

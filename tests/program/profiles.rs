@@ -544,8 +544,8 @@ fn a_rating_that_the_user_sets_is_that_of_a_person() {
     let mut session = Session::new();
     session.send("setoption name OpponentRating value 1500");
     let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
-    let expected = "odds given + large odds given + known opponent: OpeningVariety 8, ScLimit 28, WeightsFile <built in \
-                    odds>; unchanged: OpponentWeights (OpponentRating set by user)";
+    let expected = "odds given + large odds given + known opponent: OpeningVariety 8, ScLimit 28, WeightsFile <built \
+                    in odds>; unchanged: OpponentWeights (OpponentRating set by user)";
     assert_eq!(profile_lines(&lines), [expected]);
     // A GUI knows better.
     let lines =

@@ -25,7 +25,7 @@ use crate::{
         review::{GameReview, Reviewer},
         suite::SuiteScore,
     },
-    files::output::{NewFile, is_same_place},
+    files::output::{NewFile, check_different},
     hashing::sha256,
     network::{
         load::identity::{files_of, identities},
@@ -182,8 +182,7 @@ impl AnalyzeArgs {
     }
 
     fn limits(&self, options: &Options) -> Limits {
-        let node_limit = Some(options.node_limit).filter(|&limit| limit > 0);
-        let nodes = self.nodes.into_iter().chain(node_limit).min();
+        let nodes = options.limited(self.nodes);
         let default = self.movetime.is_none().then_some(DEFAULT_NODES);
         Limits {
             nodes: nodes.or(default),
@@ -328,17 +327,7 @@ impl Pages {
     /// Creates the files before anything is computed.
     fn create(args: &AnalyzeArgs, inputs: &[PathBuf]) -> Result<Pages> {
         let outputs = [&args.html, &args.annotate, &args.output];
-        let outputs: Vec<&PathBuf> = outputs.into_iter().flatten().collect();
-        for (index, path) in outputs.iter().enumerate() {
-            let is_again = outputs[..index]
-                .iter()
-                .any(|earlier| is_same_place(earlier, path));
-            ensure!(
-                !is_again,
-                "{} would be written twice: use different files",
-                path.display()
-            );
-        }
+        check_different(outputs.into_iter().flatten())?;
         let create = |path: &Option<PathBuf>| {
             let file = path
                 .as_ref()
