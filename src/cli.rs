@@ -80,6 +80,17 @@ fn is_accepted(row: &OptionRow, path: &[&str]) -> bool {
     }
 }
 
+/// The options that a command passes over if the configuration file sets them: the file is for all commands, and these
+/// have no effect in this one, or are what it looks for. On its command line they count, or are refused.
+fn passed_over_in_file(path: &[&str]) -> &'static [&'static str] {
+    match path {
+        ["dataset", "visit" | "search"] | ["stats"] => &["Threads"],
+        ["selfplay"] => &["RamLimitMb", "NodesPerSecondLimit", "UCI_AnalyseMode"],
+        ["tune"] => &["Backend", "Threads", "MinibatchSize"],
+        _ => &[],
+    }
+}
+
 /// A chess engine for UCI programs (Arena, Cute Chess, lichess-bot...), with search-contempt.
 ///
 /// Without a command it runs the UCI protocol: start it from a chess GUI, or type "go nodes 1000".
@@ -234,6 +245,9 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
     }
     let mut layers = Layers::default();
     let config = read_config(cli.config.as_deref(), &mut layers.file);
+    for name in passed_over_in_file(&path) {
+        layers.file.unset(name);
+    }
     for row in &rows {
         let Some(value) = value_of(row, &matches) else {
             continue;
@@ -483,5 +497,50 @@ mod tests {
         assert!(format!("{error:#}").contains("line 3"), "{error:#}");
         // An empty name disables the file beside the program, too.
         read_config(Some(Path::new("")), &mut layers.file).unwrap();
+    }
+
+    #[test]
+    fn a_configuration_file_is_for_all_commands() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("any.config");
+        let text = "threads=3\nramlimit-mb=9\nnps-limit=5\nUCI_AnalyseMode=true\nbackend=rten\nminibatch-size=7\n\
+                    cpuct=2\n";
+        std::fs::write(&path, text).unwrap();
+        let options = |command: &str| {
+            let words = [
+                "scorn".into(),
+                "--config".into(),
+                path.clone().into_os_string(),
+            ];
+            let command = command.split(' ').map(OsString::from);
+            let (_, layers) = parse(words.into_iter().chain(command)).unwrap();
+            let options = layers.unwrap().as_set();
+            assert_eq!(options.cpuct, 2.0);
+            options
+        };
+        let uci = options("uci");
+        assert_eq!(
+            (uci.threads, uci.ram_limit_mb, uci.minibatch_size),
+            (3, 9, 7)
+        );
+        assert!(uci.analyse_mode && uci.nps_limit == 5.0 && uci.backend == "rten");
+        let usual = Options::default();
+        for command in [
+            "dataset visit a --out b --count 1",
+            "dataset search a --out b --count 1",
+            "stats a",
+        ] {
+            assert_eq!(options(command).threads, usual.threads, "{command}");
+        }
+        assert_eq!(options("stats a --threads 2").threads, 2);
+        let selfplay = options("selfplay --games 1 --out a");
+        assert_eq!((selfplay.threads, selfplay.ram_limit_mb), (3, 0));
+        assert!(!selfplay.analyse_mode && selfplay.nps_limit == 0.0);
+        let tune = options("tune");
+        assert_eq!(
+            (tune.backend, tune.threads, tune.minibatch_size),
+            (usual.backend, usual.threads, 0)
+        );
+        assert_eq!(options("tune --backend hash").backend, "hash");
     }
 }

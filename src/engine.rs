@@ -42,7 +42,7 @@ use self::{
     lost_games::LostGames,
     search_thread::SearchThread,
     settings::Settings,
-    think::Task,
+    think::{Task, wait_for_stop},
     timing::Timing,
 };
 use crate::{
@@ -116,6 +116,8 @@ struct Running {
     /// The search that a `ponderhit` turns this one into.
     ponder: Option<SearchRequest>,
     endless: bool,
+    /// Nothing can be searched; only the answer waits for its time.
+    is_refused: bool,
 }
 
 impl Engine {
@@ -284,7 +286,7 @@ impl Engine {
                 let text = format!("no search: the last position was refused ({error})");
                 match go.perft {
                     Some(_) => self.listener.note(&text),
-                    None => self.refuse(&text),
+                    None => self.refuse(&go, &text),
                 }
             }
         }
@@ -298,7 +300,7 @@ impl Engine {
         }
         let root_moves = self.root_moves(go, game);
         if root_moves.is_empty() && !go.search_moves.is_empty() {
-            return self.refuse("no search: none of the searchmoves is legal here");
+            return self.refuse(go, "no search: none of the searchmoves is legal here");
         }
         let received = self.received(go);
         let is_analysis = go.infinite && !go.ponder;
@@ -395,6 +397,9 @@ impl Engine {
     /// or `None` if so little time is left that the result of pondering is the answer.
     pub fn ponder_hit(&mut self) -> Option<SearchRequest> {
         let running = self.running.as_mut()?;
+        if running.is_refused {
+            running.stop.stop();
+        }
         let mut request = running.ponder.take()?;
         let (remaining, _) = request.go.clock(request.game.position().turn());
         let reserve = Duration::from_millis(self.settings.in_force().move_overhead_ms);
@@ -431,7 +436,9 @@ impl Engine {
             Ended::Counted(count) => self.listener.perft_total(count),
             Ended::ByPanic => {
                 self.tree.replace();
-                self.refuse("error: the search crashed; please report this");
+                self.listener
+                    .note("error: the search crashed; please report this");
+                self.listener.answer(&self.no_subject(), Answer::default());
             }
         }
     }
@@ -454,14 +461,30 @@ impl Engine {
         self.lost_games.end(&|text| listener.note(text));
     }
 
-    /// Answers a `go` that cannot be searched.
-    fn refuse(&self, reason: &str) {
+    /// Answers a `go` that cannot be searched: at once, or when the GUI stops it if it asked for an endless search.
+    fn refuse(&mut self, go: &Go, reason: &str) {
         self.listener.note(reason);
-        let subject = Subject {
+        let subject = self.no_subject();
+        if !go.is_endless() {
+            return self.listener.answer(&subject, Answer::default());
+        }
+        let (stop, listener) = (StopSignal::default(), Arc::clone(&self.listener));
+        let stopped = stop.clone();
+        self.start(stop, Arc::default(), None, true, move || {
+            wait_for_stop(&stopped, &*listener);
+            Ended::With(subject, Answer::default())
+        });
+        if let Some(running) = &mut self.running {
+            running.is_refused = true;
+        }
+    }
+
+    /// The subject of an answer without a move.
+    fn no_subject(&self) -> Subject {
+        Subject {
             position: History::default().position().clone(),
             options: Arc::new(self.options().clone()),
-        };
-        self.listener.answer(&subject, Answer::default());
+        }
     }
 
     fn start(
@@ -487,6 +510,7 @@ impl Engine {
             silent,
             ponder,
             endless,
+            is_refused: false,
         });
         if let Err((work, error)) = self.search_thread.run(work) {
             self.listener.note(&format!(

@@ -228,20 +228,22 @@ impl Tables {
         if !self.covers(history.position()) {
             return None;
         }
-        self.moves_by(history, Tables::by_dtz)
-            .or_else(|| self.moves_by(history, Tables::by_wdl))
+        let rule50 = history.position().halfmoves() as i32;
+        let by_dtz = |after: &Chess, is_zeroing: bool| self.by_dtz(after, is_zeroing, rule50);
+        self.moves_by(history, by_dtz)
+            .or_else(|| self.moves_by(history, |after, is_zeroing| self.by_wdl(after, is_zeroing)))
     }
 
     fn moves_by(
         &self,
         history: &History,
-        table_result: impl Fn(&Tables, &Chess, bool, i32) -> Option<TableResult>,
+        table_result: impl Fn(&Chess, bool) -> Option<TableResult>,
     ) -> Option<Vec<TableMove>> {
         let position = history.position();
         let moves = position.legal_moves().into_iter().map(|m| {
             let mut after = position.clone();
             after.play_unchecked(m);
-            let found = table_result(self, &after, m.is_zeroing(), position.halfmoves() as i32)?;
+            let found = table_result(&after, m.is_zeroing())?;
             Some(TableMove {
                 m: PackedMove::pack(m),
                 rank: found.rank,
@@ -266,7 +268,7 @@ impl Tables {
         })
     }
 
-    fn by_wdl(&self, after: &Chess, is_zeroing: bool, rule50: i32) -> Option<TableResult> {
+    fn by_wdl(&self, after: &Chess, is_zeroing: bool) -> Option<TableResult> {
         if after.is_checkmate() {
             return Some(TableResult {
                 rank: CERTAIN,
@@ -282,8 +284,8 @@ impl Tables {
             Wdl::BlessedLoss => (-1, 0),
             Wdl::Loss => (-CERTAIN, -1),
         };
-        // With some of the fifty moves used, a win may come too late.
-        let is_sure = sign != 0 && (is_zeroing || rule50 == 0);
+        // With one ply of the fifty moves used, a win may already come too late.
+        let is_sure = sign != 0 && is_zeroing;
         Some(TableResult {
             rank,
             distance: sign,

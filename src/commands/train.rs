@@ -16,6 +16,7 @@ use crate::files::{
 };
 use crate::network::source::recommended;
 use crate::sparse::{features::InputSet, file, network::Shape};
+use crate::terminal;
 use crate::train::adam::WEIGHT_DECAY;
 use crate::train::batches::{self, BatchEncoding, BatchSettings};
 use crate::train::checkpoint::Checkpoint;
@@ -274,7 +275,7 @@ pub fn run(args: &TrainArgs) -> Result<()> {
         TrainCommand::Run(args) => {
             // Training continues when standard output is closed.
             train::run(&settings(args), &mut |line| {
-                let _ = std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{line}\n"));
+                let _ = terminal::print(format_args!("{line}\n"));
             })?;
         }
         TrainCommand::Start(args) => start(args)?,

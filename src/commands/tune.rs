@@ -14,7 +14,7 @@ use clap::Args;
 use super::backendbench::{evaluator_of_search, positive};
 use crate::{
     chess::setup,
-    config_file,
+    config_file::{self, ConfigEntry},
     files::{self, output::NewFile},
     network::{
         Evaluator,
@@ -97,14 +97,20 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
     let Some((backend, tuned)) = best else {
         bail!("no backend works with {}", options.weights_file);
     };
-    let lines = [
-        format!("--backend={backend}"),
-        format!("--threads={}", tuned.threads),
-        format!("--minibatch-size={}", tuned.minibatch_size),
+    let settings = [
+        ("Backend", format!("--backend={backend}")),
+        ("Threads", format!("--threads={}", tuned.threads)),
+        (
+            "MinibatchSize",
+            format!("--minibatch-size={}", tuned.minibatch_size),
+        ),
     ];
-    print_line!("\n{}", lines.join("\n"));
+    print_line!("");
+    for (_, line) in &settings {
+        print_line!("{line}");
+    }
     if let (Some(path), Some(file)) = (&args.write, config) {
-        file.finish_with(new_config(path, &lines)?.as_bytes())?;
+        file.finish_with(new_config(path, &settings)?.as_bytes())?;
         print_line!("written to {}", path.display());
     }
     Ok(())
@@ -214,16 +220,25 @@ fn first_of_the_fastest<T: Copy>(rates: &[(T, f64)]) -> Option<T> {
     first.map(|&(measured, _)| measured)
 }
 
-/// The text of a configuration file in which these lines replace those of the same flags.
-fn new_config(path: &Path, lines: &[String]) -> Result<String> {
-    let old = match path.exists() {
-        true => files::read_text(path)?,
-        false => String::new(),
+/// The text of a configuration file in which these lines replace all that set the options of these names.
+fn new_config(path: &Path, settings: &[(&str, String)]) -> Result<String> {
+    let (old, entries) = match path.exists() {
+        true => (files::read_text(path)?, config_file::read(path)?),
+        false => (String::new(), Vec::new()),
     };
-    let flag = |line: &str| line.split('=').next().unwrap_or("").trim().to_owned();
-    let replaced: Vec<String> = lines.iter().map(|line| flag(line)).collect();
-    let kept = old.lines().filter(|line| !replaced.contains(&flag(line)));
-    let new: Vec<&str> = kept.chain(lines.iter().map(String::as_str)).collect();
+    let replaces = |entry: &ConfigEntry| settings.iter().any(|(name, _)| entry.name == *name);
+    let replaced: Vec<usize> = entries
+        .iter()
+        .filter(|entry| replaces(entry))
+        .map(|entry| entry.line)
+        .collect();
+    let kept = old
+        .lines()
+        .zip(1..)
+        .filter(|(_, number)| !replaced.contains(number))
+        .map(|(line, _)| line);
+    let written = settings.iter().map(|(_, line)| line.as_str());
+    let new: Vec<&str> = kept.chain(written).collect();
     Ok(new.join("\n") + "\n")
 }
 
@@ -244,8 +259,16 @@ mod tests {
     fn tuning_replaces_its_own_lines_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("scorn.config");
-        fs::write(&path, "# mine\n--threads=9\n--cpuct=2\n").unwrap();
-        let text = new_config(&path, &["--threads=2".into(), "--backend=rten".into()]).unwrap();
+        fs::write(
+            &path,
+            "# mine\n--threads=9\n--cpuct=2\nThreads = 8\nbackend=cuda\n",
+        )
+        .unwrap();
+        let settings = [
+            ("Threads", "--threads=2".into()),
+            ("Backend", "--backend=rten".into()),
+        ];
+        let text = new_config(&path, &settings).unwrap();
         assert_eq!(text, "# mine\n--cpuct=2\n--threads=2\n--backend=rten\n");
     }
 }

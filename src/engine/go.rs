@@ -66,7 +66,7 @@ impl Go {
     }
 
     /// Whether the search continues until the GUI ends it.
-    fn is_endless(&self) -> bool {
+    pub(super) fn is_endless(&self) -> bool {
         self.infinite || self.ponder
     }
 

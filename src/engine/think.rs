@@ -77,11 +77,18 @@ pub(super) struct Task {
     pub has_noted_threads: Arc<AtomicBool>,
 }
 
+/// UCI forbids an answer to `go infinite` and `go ponder` before `stop` or `ponderhit`.
+pub(super) fn wait_for_stop(stop: &StopSignal, listener: &dyn Listener) {
+    while !stop.wait(POLL_INTERVAL) && !listener.is_gone() {}
+}
+
 impl Task {
     /// Searches, and returns the answer if one is wanted.
     pub fn run(&self) -> Ended {
         let answer = self.or_any_move(|| self.think());
-        self.wait_for_stop();
+        if self.endless {
+            wait_for_stop(&self.stop, &*self.listener);
+        }
         if self.silent.load(Ordering::Relaxed) {
             return Ended::Silently;
         }
@@ -212,11 +219,6 @@ impl Task {
             ponder: outcome.ponder,
             assessment: Assessment::of(&outcome),
         })
-    }
-
-    /// UCI forbids an answer to `go infinite` and `go ponder` before `stop` or `ponderhit`.
-    fn wait_for_stop(&self) {
-        while self.endless && !self.stop.wait(POLL_INTERVAL) && !self.listener.is_gone() {}
     }
 
     /// Pondering searches the position before the expected reply, but a GUI that stops it expects a move in the

@@ -39,6 +39,30 @@ fn after_a_refused_position_the_old_game_is_not_continued() {
     }
 }
 
+/// UCI forbids an answer to an endless search before its end, also where there is nothing to search.
+#[test]
+fn endless_searches_of_nothing_wait_for_their_end() {
+    for refused in ["position startpos moves e2e4 e2e4\n", "position startpos\n"] {
+        for (go, end) in [
+            ("go infinite searchmoves e2e5", "stop"),
+            ("go ponder searchmoves e2e5", "stop"),
+            (
+                "go ponder wtime 1000 btime 1000 searchmoves e2e5",
+                "ponderhit",
+            ),
+        ] {
+            let mut session = Session::new();
+            session.send(refused);
+            let before = session.send_and_sync(go);
+            assert_eq!(count(&before, "no search"), 1, "{go}: {before:?}");
+            assert_eq!(count(&before, "bestmove"), 0, "{go}: {before:?}");
+            assert_eq!(session.go(end).0, "(none)", "{go}");
+            session.send_and_sync("position startpos");
+            assert_ne!(session.go("go nodes 10").0, "(none)", "{go}");
+        }
+    }
+}
+
 #[test]
 fn a_refused_position_affects_only_later_searches() {
     for bad in ["position nonsense", "position startpos moves e2e5"] {
