@@ -29,7 +29,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use shakmaty::{EnPassantMode, Position, fen::Fen};
+use shakmaty::{Color, EnPassantMode, Position, fen::Fen};
 
 pub use self::{
     go::Go,
@@ -306,14 +306,7 @@ impl Engine {
         let is_analysis = go.infinite && !go.ponder;
         self.settings.begin(go, game, is_analysis);
         self.prepare(Retry::Yes);
-        let options = self.settings.in_force();
-        // While pondering the position before this one is searched, but the side is the engine's own.
-        let contempt_side = player::contempt_side(options, game.position().turn());
-        let modelled = Modelled {
-            priors: opponent::side(options, contempt_side),
-            values: contempt_side.filter(|_| self.loader.reads_mover()),
-        };
-        self.tree.begin(options, game, modelled, &root_moves);
+        let contempt_side = self.begin_tree(go, game, &root_moves);
         self.note_if_idle();
         let avoided = self.avoided(game, is_analysis);
         if is_analysis {
@@ -325,6 +318,8 @@ impl Engine {
         }
         let (stop, silent) = (StopSignal::default(), Arc::default());
         let endless = limits.infinite;
+        // They would end lines before the mate.
+        let tables = self.tables().filter(|_| go.mate.is_none());
         let task = Task {
             subject: Subject {
                 position: game.position().clone(),
@@ -340,7 +335,7 @@ impl Engine {
             received,
             patience: go.patience(game),
             seed: self.seed(),
-            tables: self.tables(),
+            tables,
             tree: self.tree.share(),
             loader: self.loader.clone(),
             announcement: Arc::clone(&self.announcement),
@@ -353,6 +348,23 @@ impl Engine {
         let ponder = go.ponder.then_some(request);
         let endless = endless || task.limits.is_mate_only();
         self.start(stop, silent, ponder, endless, move || task.run());
+    }
+
+    /// Prepares the tree for a search; returns the side whose opponent search-contempt models.
+    fn begin_tree(&mut self, go: &Go, game: &History, root_moves: &[PackedMove]) -> Option<Color> {
+        let mut options = self.settings.in_force().clone();
+        // While pondering the position before this one is searched, but the side is the engine's own.
+        let contempt_side = player::contempt_side(&options, game.position().turn());
+        let modelled = Modelled {
+            priors: opponent::side(&options, contempt_side),
+            values: contempt_side.filter(|_| self.loader.reads_mover()),
+        };
+        if go.mate.is_some() {
+            // A tree in which tablebases ended lines is of no use then.
+            options.syzygy_path.clear();
+        }
+        self.tree.begin(&options, game, modelled, root_moves);
+        contempt_side
     }
 
     /// When the time of a search started: a game clock possibly before `go`, any other with it.

@@ -219,7 +219,7 @@ options! {
         nodes_as_playouts:                  bool                          = false;
     /// A search with a clock ends as soon as the best move cannot be overtaken in the remaining time divided by this
     /// factor. Every search that is neither infinite nor for a mate also ends when its result is certain. 0 disables
-    /// both.
+    /// both, except that a search by depth ends then.
     "SmartPruningFactor"                  "smart-pruning-factor"          [search play]
         smart_pruning_factor:               f32 [0.0, 10.0]               = 1.33;
     /// Number of batches before smart pruning may end a search.
@@ -360,7 +360,7 @@ options! {
     /// FpuValue at the root, unless FpuStrategyAtRoot is same.
     "FpuValueAtRoot"                      "fpu-value-at-root"             [search play, hidden]
         fpu_value_at_root:                  f32 [-100.0, 100.0]           = 1.0;
-    /// Folders with Syzygy endgame tablebases, separated by ':' (on Windows ';').
+    /// Folders with Syzygy endgame tablebases, separated by ':' (on Windows ';'). Searches for a mate do not use them.
     "SyzygyPath"                          "syzygy-paths" 's'              [engine tables, drops Tree]
         syzygy_path:                        String                        = "";
     /// With tablebases, the engine plays only the winning moves with the shortest distance to the next capture or

@@ -47,7 +47,7 @@ pub struct TableMove {
     /// Plies to the next capture or pawn move, as far as they are known: positive if the mover wins, negative if it
     /// loses.
     pub distance: i32,
-    /// 1 or -1 if the mover certainly wins or loses, including the 50-move rule.
+    /// The mover's certain result, including the 50-move rule: 1, 0 or -1 for a win, a draw or a loss.
     pub result: Option<i8>,
 }
 
@@ -228,22 +228,20 @@ impl Tables {
         if !self.covers(history.position()) {
             return None;
         }
-        let rule50 = history.position().halfmoves() as i32;
-        let by_dtz = |after: &Chess, is_zeroing: bool| self.by_dtz(after, is_zeroing, rule50);
-        self.moves_by(history, by_dtz)
-            .or_else(|| self.moves_by(history, |after, is_zeroing| self.by_wdl(after, is_zeroing)))
+        self.moves_by(history, Tables::by_dtz)
+            .or_else(|| self.moves_by(history, Tables::by_wdl))
     }
 
     fn moves_by(
         &self,
         history: &History,
-        table_result: impl Fn(&Chess, bool) -> Option<TableResult>,
+        table_result: impl Fn(&Tables, &Chess, bool, i32) -> Option<TableResult>,
     ) -> Option<Vec<TableMove>> {
         let position = history.position();
         let moves = position.legal_moves().into_iter().map(|m| {
             let mut after = position.clone();
             after.play_unchecked(m);
-            let found = table_result(&after, m.is_zeroing())?;
+            let found = table_result(self, &after, m.is_zeroing(), position.halfmoves() as i32)?;
             Some(TableMove {
                 m: PackedMove::pack(m),
                 rank: found.rank,
@@ -257,9 +255,9 @@ impl Tables {
     fn by_dtz(&self, after: &Chess, is_zeroing: bool, rule50: i32) -> Option<TableResult> {
         let distance = self.checked(self.distance(after, is_zeroing))?;
         let is_sure = match is_zeroing {
-            // One ply, or more than a hundred if the next fifty moves do not suffice.
-            true => distance.abs() == 1,
-            false => distance != 0 && distance.abs() + rule50 <= LAST_PLY as i32,
+            // No ply or one, or more than a hundred if the next fifty moves do not suffice.
+            true => distance.abs() <= 1,
+            false => distance == 0 || distance.abs() + rule50 <= LAST_PLY as i32,
         };
         Some(TableResult {
             rank: rank(distance, rule50, is_zeroing),
@@ -268,7 +266,7 @@ impl Tables {
         })
     }
 
-    fn by_wdl(&self, after: &Chess, is_zeroing: bool) -> Option<TableResult> {
+    fn by_wdl(&self, after: &Chess, is_zeroing: bool, rule50: i32) -> Option<TableResult> {
         if after.is_checkmate() {
             return Some(TableResult {
                 rank: CERTAIN,
@@ -284,8 +282,9 @@ impl Tables {
             Wdl::BlessedLoss => (-1, 0),
             Wdl::Loss => (-CERTAIN, -1),
         };
-        // With one ply of the fifty moves used, a win may already come too late.
-        let is_sure = sign != 0 && is_zeroing;
+        // With some of the fifty moves used, a win may come too late. (So may one of exactly a hundred plies after a move
+        // that begins to count, which only distances would tell.)
+        let is_sure = wdl == Wdl::Draw || (sign != 0 && (is_zeroing || rule50 == 0));
         Some(TableResult {
             rank,
             distance: sign,

@@ -57,16 +57,44 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
         .as_deref()
         .map(|path| NewFile::create(path, true, &[]));
     let config = config.transpose()?;
-    let mut options = options.clone();
-    let time = Duration::from_millis(args.time);
     let named = (options.backend != Options::default().backend).then(|| options.backend.clone());
     let candidates = match &named {
         Some(name) => vec![name.as_str()],
         None => automatic().map(|factory| factory.info().name).collect(),
     };
+    let time = Duration::from_millis(args.time);
+    let Some((backend, tuned)) = fastest(&candidates, options, time)? else {
+        bail!("no backend works with {}", options.weights_file);
+    };
+    let settings = [
+        ("Backend", format!("--backend={backend}")),
+        ("Threads", format!("--threads={}", tuned.threads)),
+        (
+            "MinibatchSize",
+            format!("--minibatch-size={}", tuned.minibatch_size),
+        ),
+    ];
+    print_line!("");
+    for (_, line) in &settings {
+        print_line!("{line}");
+    }
+    if let (Some(path), Some(file)) = (&args.write, config) {
+        file.finish_with(new_config(path, &settings)?.as_bytes())?;
+        print_line!("written to {}", path.display());
+    }
+    Ok(())
+}
+
+/// Measures backends, and prints their speeds; the fastest one with its settings.
+fn fastest<'a>(
+    candidates: &[&'a str],
+    options: &Options,
+    time: Duration,
+) -> Result<Option<(&'a str, Tuned)>> {
+    let mut options = options.clone();
     let mut best: Option<(&str, Tuned)> = None;
     let mut reason = String::new();
-    for backend in candidates {
+    for &backend in candidates {
         options.backend = backend.into();
         let evaluator = match evaluator_of_search(&options) {
             Ok(evaluator) => evaluator,
@@ -94,26 +122,7 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
             best = Some((backend, tuned));
         }
     }
-    let Some((backend, tuned)) = best else {
-        bail!("no backend works with {}", options.weights_file);
-    };
-    let settings = [
-        ("Backend", format!("--backend={backend}")),
-        ("Threads", format!("--threads={}", tuned.threads)),
-        (
-            "MinibatchSize",
-            format!("--minibatch-size={}", tuned.minibatch_size),
-        ),
-    ];
-    print_line!("");
-    for (_, line) in &settings {
-        print_line!("{line}");
-    }
-    if let (Some(path), Some(file)) = (&args.write, config) {
-        file.finish_with(new_config(path, &settings)?.as_bytes())?;
-        print_line!("written to {}", path.display());
-    }
-    Ok(())
+    Ok(best)
 }
 
 /// The best settings of a backend.

@@ -85,15 +85,10 @@ impl Job {
         }
         let is_repeated = self.history.last().repetitions > 0;
         let fastest = self.options.syzygy_fast_play() || is_repeated;
-        let Some(mut best) = syzygy::best_moves(tables.to_vec(), fastest) else {
-            return requested.clone();
-        };
-        best.retain(|m| requested.is_empty() || requested.contains(m));
-        if best.is_empty() {
-            requested.clone()
-        } else {
-            best
-        }
+        let is_requested =
+            |known: &&TableMove| requested.is_empty() || requested.contains(&known.m);
+        let known = tables.iter().filter(is_requested).copied().collect();
+        syzygy::best_moves(known, fastest).unwrap_or_else(|| requested.clone())
     }
 }
 

@@ -19,6 +19,17 @@ pub enum Score {
 }
 
 impl Score {
+    /// Smaller is better: wins, the nearest first, what is not decided, losses, the farthest first.
+    pub fn order(self) -> (u8, i64) {
+        match self {
+            Score::Mate(n @ 1..) => (0, n.into()),
+            Score::Tablebase(n @ 1..) => (1, n.into()),
+            Score::Open => (2, 0),
+            Score::Tablebase(n) => (3, n.into()),
+            Score::Mate(n) => (4, n.into()),
+        }
+    }
+
     /// The score one move later, for the other side.
     fn after_reply(self) -> Score {
         match self {

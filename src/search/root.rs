@@ -23,6 +23,7 @@ use crate::{
     network::Value,
     options::SearchOptions,
     random::weighted_index,
+    syzygy::TableMove,
 };
 
 /// The allowed root moves, best first.
@@ -118,6 +119,9 @@ pub(super) fn lines(
     best: Option<u8>,
 ) -> Vec<PvLine> {
     let mut moves = ranked(state, params);
+    if !state.table_moves.is_empty() {
+        moves.sort_by_key(|m| score_with_tables(state, m).order());
+    }
     if let Some(index) = best.and_then(|edge| moves.iter().position(|m| m.edge == edge)) {
         moves[..=index].rotate_right(1);
     }
@@ -137,7 +141,7 @@ fn line_value(state: &SearchState, params: &SearchParams, m: &RootMove) -> Value
     if let (Score::Open, Some((result, plies))) = (score(&m.child), state.table_result(m.m)) {
         return Value {
             wl: f32::from(result),
-            d: 0.0,
+            d: f32::from(u8::from(result == 0)),
             m: plies as f32,
         };
     }
@@ -180,7 +184,7 @@ pub(super) fn score(child: &Node) -> Score {
 /// The score of a root move, where tablebases may have a result that the search has not proven.
 fn score_with_tables(state: &SearchState, m: &RootMove) -> Score {
     match (score(&m.child), state.table_result(m.m)) {
-        (Score::Open, Some((result, plies))) => {
+        (Score::Open, Some((result @ (1 | -1), plies))) => {
             let plies = i32::try_from(plies.max(1)).unwrap_or(i32::MAX);
             Score::Tablebase(i32::from(result) * plies)
         }
@@ -281,6 +285,7 @@ pub(super) fn choose(
         return Some(best);
     }
     let draw_score = params.draw_score(state.tree.root_turn);
+    let moves = without_table_losses(state, moves);
     let moves = alternatives::without_avoided(moves, &job.avoided, draw_score);
     if temperature <= 0.0 {
         if let Some(drawn) = alternatives::draw_opening(&moves, job, draw_score, rng) {
@@ -294,6 +299,15 @@ pub(super) fn choose(
     let fpu = fpu(state, params);
     let drawn = draw(&moves, temperature, &job.options, (draw_score, fpu), rng);
     Some(drawn.unwrap_or(moves[0]))
+}
+
+/// The moves that keep the best result that the tablebases know of any. In analysis the others are searched, too.
+fn without_table_losses(state: &SearchState, mut moves: Vec<RootMove>) -> Vec<RootMove> {
+    let rank = |m: &RootMove| state.table_move(m.m).map(TableMove::rank);
+    if let Some(best) = moves.iter().filter_map(rank).max() {
+        moves.retain(|m| rank(m).is_none_or(|rank| rank >= best));
+    }
+    moves
 }
 
 /// The temperature at this point of the game, after decay and cut-off (as lc0 computes it).

@@ -77,12 +77,17 @@ impl SearchState {
         state
     }
 
-    /// The tablebase result of a root move (1 or -1 for the mover), with the minimum number of plies to it.
+    /// The tablebase result of a root move (1, 0 or -1 for the mover), with the minimum number of plies to it.
     pub fn table_result(&self, m: PackedMove) -> Option<(i8, u32)> {
-        let known = self.table_moves.iter().find(|known| known.m == m)?;
+        let known = self.table_move(m)?;
         known
             .result
             .map(|result| (result, known.distance.unsigned_abs()))
+    }
+
+    /// What the tablebases know of a root move.
+    pub fn table_move(&self, m: PackedMove) -> Option<&TableMove> {
+        self.table_moves.iter().find(|known| known.m == m)
     }
 
     /// The root.

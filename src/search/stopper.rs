@@ -104,9 +104,10 @@ impl Stopper {
             || self
                 .deadline(elapsed)
                 .is_some_and(|end| elapsed >= end || self.is_time_used_up(state, elapsed, end))
-            || limits
-                .depth
-                .is_some_and(|depth| progress.playouts > 1 && progress.mean_depth() >= depth)
+            || limits.depth.is_some_and(|depth| {
+                progress.playouts > 1
+                    && (progress.mean_depth() >= depth || is_as_deep_as_possible(state))
+            })
             || limits.mate.is_some_and(|moves| has_mate(state, moves))
     }
 
@@ -235,6 +236,12 @@ fn kld_per_node(before: &[(u8, u32)], now: &[(u8, u32)]) -> Option<f64> {
         })
         .sum();
     Some(gain / (sum_now - sum_before))
+}
+
+/// Whether more visits make no line longer: all is proven, or the tree must not grow.
+fn is_as_deep_as_possible(state: &SearchState) -> bool {
+    let proven = state.allowed_children().filter(|child| child.is_proven());
+    state.is_at_memory_limit || state.root().is_proven() || proven.count() == state.root_moves.len()
 }
 
 fn has_mate(state: &SearchState, moves: u32) -> bool {

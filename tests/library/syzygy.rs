@@ -5,7 +5,7 @@ use std::{env, sync::Arc};
 
 use crate::common::{Setup, position};
 use scorn::{
-    chess::{History, PackedMove},
+    chess::{History, PackedMove, moves::legal_moves},
     dataset::record::{MATE, NO_PLIES, Record, Source},
     labeling,
     options::Options,
@@ -238,6 +238,73 @@ fn a_won_or_lost_root_is_reported_as_that_if_fifty_moves_suffice() {
         of("g1g6"),
         Score::Tablebase(1..) | Score::Mate(1..)
     ));
+}
+
+#[test]
+fn of_the_requested_moves_the_tables_choose() {
+    let Some(tables) = tables() else { return };
+    // King to f7 loses, queen takes h7 draws; the winning moves are not requested.
+    let game = position("6K1/1Q6/8/6kr/8/8/8/8 w - - 0 1");
+    let requested: Vec<PackedMove> = legal_moves(game.position())
+        .filter(|&m| ["g8f7", "b7h7"].contains(&&*crate::common::uci(&game, m)))
+        .collect();
+    let setup = setup(&tables, &[]);
+    for nodes in [1, 4] {
+        let outcome = setup.search_moves(&game, requested.clone(), nodes);
+        assert_eq!(crate::common::uci(&game, outcome.best.unwrap()), "b7h7");
+    }
+    // Analysis searches all moves, and chooses none that the tables know is worse.
+    let game = position("8/1R6/8/K7/7r/5k2/8/8 b - - 0 1");
+    for nodes in [1, 2, 5, 20] {
+        let limits = Limits {
+            nodes: Some(nodes),
+            infinite: true,
+            ..Limits::default()
+        };
+        let best = setup.search_with(&game, limits).best.unwrap();
+        let known = tables.moves(&game).unwrap();
+        let chosen = known.iter().find(|known| known.m == best).unwrap();
+        assert_eq!(chosen.result, Some(0), "{nodes}");
+    }
+}
+
+#[test]
+fn lines_have_the_values_of_the_tables_in_their_order() {
+    let Some(tables) = tables() else { return };
+    for fen in [
+        "8/8/6k1/3r3R/8/8/8/4K3 b - - 0 1",
+        "8/8/K7/7Q/8/6k1/2r5/8 w - - 0 1",
+        "8/8/3k4/8/3n4/8/3Q4/3K4 w - - 0 1",
+    ] {
+        let game = position(fen);
+        for nodes in [2, 30, 1000] {
+            let limits = Limits {
+                nodes: Some(nodes),
+                infinite: true,
+                ..Limits::default()
+            };
+            let setup = setup(&tables, &[("MultiPV", "500")]);
+            let lines = setup.search_with(&game, limits).report.lines;
+            let orders: Vec<_> = lines.iter().map(|line| line.score.order()).collect();
+            // The first is what the engine plays.
+            assert!(orders[1..].is_sorted(), "{fen} {nodes}: {orders:?}");
+            let known = tables.moves(&game).unwrap();
+            for line in &lines {
+                let of_tables = known.iter().find(|known| known.m == line.pv[0]).unwrap();
+                match of_tables.result {
+                    Some(0) => assert!(
+                        line.score == Score::Open && line.value.wl == 0.0,
+                        "{fen} {nodes}: {line:?}"
+                    ),
+                    Some(result) => {
+                        let (class, _) = line.score.order();
+                        assert_eq!(class < 2, result == 1, "{fen} {nodes}: {line:?}");
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -115,6 +115,45 @@ fn a_mate_search_ends_when_no_mate_is_possible() {
     assert_eq!(count(&session.end(), "bestmove "), 1);
 }
 
+/// The tables know the result after each of these captures, but not the mate.
+#[test]
+fn a_mate_search_looks_beyond_the_tablebases() {
+    let Some(tables) = crate::common::shared("syzygy") else {
+        return;
+    };
+    let mut session = Session::new();
+    set(&mut session, "SyzygyPath", tables.to_str().unwrap());
+    for (fen, key) in [
+        ("3k4/4Rp2/8/8/8/8/4KR2/8 w - - 0 1", "f2f7"),
+        ("8/1rR5/2K5/8/8/4Q3/k7/8 w - - 0 1", "c7b7"),
+        ("8/8/7R/8/K7/R7/3k3p/8 w - - 0 1", "h6h2"),
+        ("8/5RQ1/8/8/8/8/5r1k/4K3 w - - 0 1", "e1f2"),
+        ("8/6Q1/8/8/4R1p1/7K/5k2/8 w - - 0 1", "g7g4"),
+        ("2k5/4r3/4R3/8/K7/3Q4/8/8 w - - 0 1", "e6e7"),
+    ] {
+        session.send(&format!("position fen {fen}"));
+        // Statistics of a tree that the tables have cut short are not used.
+        session.go("go nodes 200");
+        let (best, lines) = session.go("go mate 2");
+        assert_eq!(best, key, "{fen}");
+        assert_eq!(count(&lines, "score mate 2 ").min(1), 1, "{fen}: {lines:?}");
+    }
+}
+
+/// Where no visit makes a line longer, a search by depth ends.
+#[test]
+fn a_search_by_depth_ends() {
+    let mut session = Session::new();
+    set(&mut session, "SmartPruningFactor", "0");
+    session.send("position fen 7k/8/6K1/8/8/8/8/1Q6 w - - 0 80");
+    assert_ne!(session.go("go depth 50").0, "(none)");
+    let mut session = Session::new();
+    set(&mut session, "NNCacheSize", "1000");
+    set(&mut session, "RamLimitMb", "1");
+    session.send("position startpos");
+    assert_ne!(session.go("go depth 60").0, "(none)");
+}
+
 #[test]
 fn a_mate_in_one_is_played_even_without_visits() {
     let mut session = Session::new();
