@@ -62,6 +62,8 @@ use crate::{
 
 /// Interval at which the end of the program checks whether the last `readyok` was sent.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
+/// How long a search for a mate goes on when the input has ended, or another search waits.
+const TIME_FOR_MATE: Duration = Duration::from_secs(1);
 
 /// The state of the engine between commands.
 pub struct Engine {
@@ -115,9 +117,22 @@ struct Running {
     silent: Arc<AtomicBool>,
     /// The search that a `ponderhit` turns this one into.
     ponder: Option<SearchRequest>,
-    endless: bool,
-    /// Nothing can be searched; only the answer waits for its time.
-    is_refused: bool,
+    end: End,
+    /// Whether it was told to end soon.
+    ends_soon: bool,
+}
+
+/// What ends a search, besides `stop`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Its limits.
+    Limits,
+    /// The mate that it looks for, which there may not be.
+    Mate,
+    /// Nothing.
+    Never,
+    /// Nothing: there is no position to search, and only the answer waits.
+    NoSearch,
 }
 
 impl Engine {
@@ -275,7 +290,33 @@ impl Engine {
 
     /// Whether the running search ends only when the GUI stops it.
     pub fn is_endless(&self) -> bool {
-        self.running.as_ref().is_some_and(|r| r.endless)
+        self.running
+            .as_ref()
+            .is_some_and(|running| running.end != End::Limits)
+    }
+
+    /// Ends a search that only the GUI would end, because it cannot or asked for another one: at once, or after a
+    /// second if it looks for a mate.
+    pub fn end_endless(&mut self) {
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        match running.end {
+            End::Limits => {}
+            End::Never | End::NoSearch => self.stop(),
+            End::Mate if running.ends_soon => {}
+            End::Mate => {
+                running.ends_soon = true;
+                let stop = running.stop.clone();
+                let wait = move || {
+                    stop.wait(TIME_FOR_MATE);
+                    stop.stop();
+                };
+                if thread::Builder::new().spawn(wait).is_err() {
+                    self.stop();
+                }
+            }
+        }
     }
 
     /// Starts a search of the current position. No other may be running.
@@ -346,8 +387,12 @@ impl Engine {
             has_noted_threads: Arc::clone(&self.has_noted_threads),
         };
         let ponder = go.ponder.then_some(request);
-        let endless = endless || task.limits.is_mate_only();
-        self.start(stop, silent, ponder, endless, move || task.run());
+        let end = match () {
+            () if endless => End::Never,
+            () if task.limits.is_mate_only() => End::Mate,
+            () => End::Limits,
+        };
+        self.start(stop, silent, ponder, end, move || task.run());
     }
 
     /// Prepares the tree for a search; returns the side whose opponent search-contempt models.
@@ -409,7 +454,7 @@ impl Engine {
     /// or `None` if so little time is left that the result of pondering is the answer.
     pub fn ponder_hit(&mut self) -> Option<SearchRequest> {
         let running = self.running.as_mut()?;
-        if running.is_refused {
+        if running.end == End::NoSearch {
             running.stop.stop();
         }
         let mut request = running.ponder.take()?;
@@ -482,13 +527,10 @@ impl Engine {
         }
         let (stop, listener) = (StopSignal::default(), Arc::clone(&self.listener));
         let stopped = stop.clone();
-        self.start(stop, Arc::default(), None, true, move || {
+        self.start(stop, Arc::default(), None, End::NoSearch, move || {
             wait_for_stop(&stopped, &*listener);
             Ended::With(subject, Answer::default())
         });
-        if let Some(running) = &mut self.running {
-            running.is_refused = true;
-        }
     }
 
     /// The subject of an answer without a move.
@@ -504,7 +546,7 @@ impl Engine {
         stop: StopSignal,
         silent: Arc<AtomicBool>,
         ponder: Option<SearchRequest>,
-        endless: bool,
+        end: End,
         work: impl FnOnce() -> Ended + Send + 'static,
     ) {
         self.loader.set_searching(true);
@@ -521,8 +563,8 @@ impl Engine {
             stop,
             silent,
             ponder,
-            endless,
-            is_refused: false,
+            end,
+            ends_soon: false,
         });
         if let Err((work, error)) = self.search_thread.run(work) {
             self.listener.note(&format!(
@@ -541,7 +583,7 @@ impl Engine {
             options: Arc::new(self.options().clone()),
         };
         let signal = stop.clone();
-        self.start(stop, Arc::default(), None, false, move || {
+        self.start(stop, Arc::default(), None, End::Limits, move || {
             if depth == 0 {
                 return Ended::Counted(1);
             }

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """How much the openings of the bot's games vary, and what that costs.
 
-usage: variety.py SCORN [--games N] [--nodes N] [--judge N] [--start NAME]... [--rating N] [--option NAME=VALUE]...
+usage: variety.py SCORN [--games N] [--nodes N] [--judge N] [--start NAME]... [--rating N] [--opponent N]
+                  [--option NAME=VALUE]...
 
-The engine plays the first moves of N games against a deterministic opponent (one node of the model of people rated 1500).
+The engine plays the first moves of N games against a deterministic opponent (one node of the model of people rated
+1500, or as --opponent says).
 Three questions are answered for each start:
 * which share of all pairs of games differs within the first 8 plies;
 * what the drawn moves cost: W - L of the move that the engine plays without variety in the same position, less that of
@@ -101,13 +103,14 @@ def main():
     parser.add_argument("--judge", type=int, default=5000)
     parser.add_argument("--start", action="append", choices=STARTS)
     parser.add_argument("--rating", type=int, default=1500)
+    parser.add_argument("--opponent", type=int, default=1500)
     parser.add_argument("--option", action="append", default=[])
     args = parser.parse_args()
     options = dict(option.split("=", 1) for option in args.option)
     if args.rating:
         options["UCI_Opponent"] = f"none {args.rating} human Somebody"
     judge = Judge(args.scorn, args.judge)
-    opponent = start(args.scorn, WeightsFile="<built in human 1500>", Seed=1, Profiles="off")
+    opponent = start(args.scorn, WeightsFile=f"<built in human {args.opponent}>", Seed=1, Profiles="off")
     print("| Odds | Games | Pairs that differ within 8 plies | W - L lost by drawing | W - L lost |\n|---|---|---|---|---|")
     for name in args.start or STARTS:
         engine, steady = start(args.scorn, **options), start(args.scorn, **options | {"OpeningVariety": 0})

@@ -231,8 +231,8 @@ impl Session {
                 break;
             }
             // What would end an endless search may not be read any more.
-            if self.deferred.len() >= MAX_DEFERRED && self.engine.is_endless() {
-                self.engine.stop();
+            if self.deferred.len() >= MAX_DEFERRED {
+                self.engine.end_endless();
             }
             backlog.set_deferred(self.deferred.len());
         }
@@ -304,8 +304,8 @@ impl Session {
             }
             Command::PonderHit => self.ponder_hit(),
             other if self.must_wait(&other) => {
-                if matches!(other, Command::Go(_)) && self.engine.is_endless() {
-                    self.engine.stop();
+                if matches!(other, Command::Go(_)) {
+                    self.engine.end_endless();
                 }
                 self.deferred.push_back(Deferred::Command(other));
             }
@@ -452,9 +452,10 @@ impl Session {
         }
         // An infinite search must not block: the end of the input, another `go`, or an early `stop` end it.
         let another = self.deferred.iter().any(Deferred::is_search);
-        let overtaken = self.engine.is_endless() && (self.input_ended || another);
-        if self.take_stop() || overtaken {
+        if self.take_stop() {
             self.engine.stop();
+        } else if self.input_ended || another {
+            self.engine.end_endless();
         }
         self.next_after_input()
     }
@@ -469,9 +470,7 @@ impl Session {
 
     fn end_of_input(&mut self) -> Next {
         self.input_ended = true;
-        if self.engine.is_endless() {
-            self.engine.stop();
-        }
+        self.engine.end_endless();
         self.next_after_input()
     }
 

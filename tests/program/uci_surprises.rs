@@ -113,6 +113,16 @@ fn a_mate_search_ends_when_no_mate_is_possible() {
     session.send_and_sync("position startpos");
     session.send("go mate 5");
     assert_eq!(count(&session.end(), "bestmove "), 1);
+    // But a mate that there is is found first, from a file, too.
+    let mut session = Session::new();
+    session.send(
+        "position fen 7k/8/5K2/8/8/8/8/6R1 w - - 0 1\ngo mate 2\nposition fen k7/8/1K6/8/8/8/8/7R w - - 0 1\ngo mate 1",
+    );
+    let lines = session.end();
+    for mate in ["score mate 2 ", "score mate 1 "] {
+        assert_ne!(count(&lines, mate), 0, "{mate}: {lines:?}");
+    }
+    assert_eq!(count(&lines, "bestmove "), 2, "{lines:?}");
 }
 
 /// The tables know the result after each of these captures, but not the mate.
