@@ -93,10 +93,10 @@ fn the_table_has_all_options_or_those_that_are_changed() {
             vec!["OPTION", "VALUE", "SOURCE", "DEFAULT"],
             vec!["WeightsFile", "/no/such.onnx", "user", "<built", "in>"],
             vec!["ScLimit", "200", "profile", "1000000000"],
-            vec!["OpeningVariety", "2.75", "profile", "0"],
+            vec!["OpeningVariety", "2", "profile", "0"],
         ]
     );
-    assert!(messages.contains("profile odds given: OpeningVariety 2.75, ScLimit 200"));
+    assert!(messages.contains("profile odds given: OpeningVariety 2, ScLimit 200"));
     // A clock that a profile depends on.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("profiles.toml");

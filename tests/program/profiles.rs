@@ -356,7 +356,7 @@ fn an_odds_game_is_recognised_and_the_next_game_is_not() {
     assert_eq!(
         profile_lines(&lines),
         [
-            "odds given + large odds given + known opponent: OpeningVariety 8, OpponentWeights <built in human 1100>, \
+            "odds given + known opponent + large odds given: OpponentWeights <built in human 1100>, OpeningVariety 8, \
              ScLimit 28, WeightsFile <built in odds>"
         ]
     );
@@ -411,15 +411,15 @@ fn expected(fen: &str, deficit: i32, rating: u32) -> Option<String> {
         800 => 1100,
         1500 => 1500,
         _ if are_large => return Some(LARGE_ODDS.to_owned()),
-        _ => return Some("odds given: OpeningVariety 2.75, ScLimit 200".to_owned()),
+        _ => return Some("odds given: OpeningVariety 2, ScLimit 200".to_owned()),
     };
-    let (large, variety) = match are_large {
-        true => ("large odds given + ", "8"),
-        false => ("", "2.75"),
+    let model = format!("OpponentWeights <built in human {person}>");
+    let (large, varied) = match are_large {
+        true => (" + large odds given", format!("{model}, OpeningVariety 8")),
+        false => ("", format!("OpeningVariety 3.5, {model}")),
     };
     Some(format!(
-        "odds given + {large}known opponent: OpeningVariety {variety}, OpponentWeights <built in human {person}>, ScLimit 28, \
-         WeightsFile <built in odds>"
+        "odds given + known opponent{large}: {varied}, ScLimit 28, WeightsFile <built in odds>"
     ))
 }
 
@@ -485,7 +485,7 @@ fn user_settings_stay() {
     assert_eq!(
         profile_lines(&lines),
         [
-            "odds given + large odds given + known opponent: OpeningVariety 8, OpponentWeights <built in human 1500>, \
+            "odds given + known opponent + large odds given: OpponentWeights <built in human 1500>, OpeningVariety 8, \
              WeightsFile <built in odds>; unchanged: ScLimit (set by user)"
         ]
     );
@@ -507,7 +507,7 @@ fn user_settings_stay() {
     assert_eq!(
         profile_lines(&lines),
         [
-            "odds given + large odds given + known opponent: OpeningVariety 8, ScLimit 28, WeightsFile <built in odds>; \
+            "odds given + known opponent + large odds given: OpeningVariety 8, ScLimit 28, WeightsFile <built in odds>; \
              unchanged: OpponentWeights (OpponentRating set by user)"
         ]
     );
@@ -524,14 +524,14 @@ fn a_network_of_the_user_gets_its_own_limit() {
     // Nothing is known of the opponent: the limit for the network for odds would cost much with another one.
     assert_eq!(
         profile_lines(&session.send_and_sync(&queen)),
-        ["odds given: OpeningVariety 2.75, ScLimit 200"]
+        ["odds given: OpeningVariety 2, ScLimit 200"]
     );
     session.send("ucinewgame");
     session.send_and_sync("setoption name UCI_Opponent value none 1500 human Somebody");
     assert_eq!(
         profile_lines(&session.send_and_sync(&queen)),
         [
-            "odds given + known opponent: OpeningVariety 2.75, OpponentWeights <built in human 1500>, ScLimit 28; \
+            "odds given + known opponent: OpeningVariety 3.5, OpponentWeights <built in human 1500>, ScLimit 28; \
              unchanged: WeightsFile (set by user)"
         ]
     );
@@ -544,7 +544,7 @@ fn a_rating_that_the_user_sets_is_that_of_a_person() {
     let mut session = Session::new();
     session.send("setoption name OpponentRating value 1500");
     let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
-    let expected = "odds given + large odds given + known opponent: OpeningVariety 8, ScLimit 28, WeightsFile <built \
+    let expected = "odds given + known opponent + large odds given: OpeningVariety 8, ScLimit 28, WeightsFile <built \
                     in odds>; unchanged: OpponentWeights (OpponentRating set by user)";
     assert_eq!(profile_lines(&lines), [expected]);
     // A GUI knows better.
