@@ -282,8 +282,8 @@ impl Tables {
             Wdl::BlessedLoss => (-1, 0),
             Wdl::Loss => (-CERTAIN, -1),
         };
-        // With some of the fifty moves used, a win may come too late. (So may one of exactly a hundred plies after a move
-        // that begins to count, which only distances would tell.)
+        // With some of the fifty moves used, a win may come too late. (So may one of exactly a hundred plies after a
+        // move that begins to count, which only distances would tell.)
         let is_sure = wdl == Wdl::Draw || (sign != 0 && (is_zeroing || rule50 == 0));
         Some(TableResult {
             rank,

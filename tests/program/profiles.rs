@@ -507,8 +507,8 @@ fn user_settings_stay() {
     assert_eq!(
         profile_lines(&lines),
         [
-            "odds given + known opponent + large odds given: OpeningVariety 8, ScLimit 28, WeightsFile <built in odds>; \
-             unchanged: OpponentWeights (OpponentRating set by user)"
+            "odds given + known opponent + large odds given: OpeningVariety 8, ScLimit 28, WeightsFile <built in \
+             odds>; unchanged: OpponentWeights (OpponentRating set by user)"
         ]
     );
     session.end();
