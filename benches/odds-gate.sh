@@ -15,8 +15,8 @@
 # The full table: queen, rook and knight x three opponents (the engine with few nodes, the policy of the dense network at
 # temperature 0.3, Stockfish at a UCI_Elo) x plain PUCT, ScLimit 28, and ScLimit 28 with the network for odds; 150 games a
 # cell at 800 nodes, White gives the odds and draws its first moves (OpeningVariety, with the values of the baseline), so
-# that the games of a cell have different openings and its error is that of independent games. (ScLimit 200 hardly differs from
-# plain at so few nodes.) Exit status 1 if the mean over the cells that both tables have, of one of the three, is 15 points
+# that the games of a cell have different openings and its error is that of independent games. (ScLimit 200 hardly
+# differs from plain at so few nodes.) Exit status 1 if the mean over the cells that both tables have, of one of the three, is 15 points
 # or more below the baseline. The same network and program give the same table, those of Stockfish excepted; one cell of
 # another network is within 8 points of its true value.
 set -euo pipefail

@@ -358,7 +358,11 @@ impl Engine {
             self.note_if_contempt_is_off();
         }
         let (stop, silent) = (StopSignal::default(), Arc::default());
-        let endless = limits.infinite;
+        let end = match limits.is_mate_only() {
+            _ if limits.infinite => End::Never,
+            true => End::Mate,
+            false => End::Limits,
+        };
         // They would end lines before the mate.
         let tables = self.tables().filter(|_| go.mate.is_none());
         let task = Task {
@@ -371,7 +375,7 @@ impl Engine {
             history: game.clone(),
             pondering: go.ponder,
             contempt_side,
-            endless,
+            endless: end == End::Never,
             limits,
             received,
             patience: go.patience(game),
@@ -387,11 +391,6 @@ impl Engine {
             has_noted_threads: Arc::clone(&self.has_noted_threads),
         };
         let ponder = go.ponder.then_some(request);
-        let end = match () {
-            () if endless => End::Never,
-            () if task.limits.is_mate_only() => End::Mate,
-            () => End::Limits,
-        };
         self.start(stop, silent, ponder, end, move || task.run());
     }
 

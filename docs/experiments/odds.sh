@@ -3,7 +3,8 @@
 # rule of the giver. Prints a line of a table for each cell; resumes where it was stopped. With 200 games a cell some
 # three hours of one core; the cells of the page come first.
 #
-# The giver draws its first moves (OpeningVariety): without that most of the games of a cell are of one opening, and their errors are not those of independent games.
+# The giver draws its first moves (OpeningVariety): without that most of the games of a cell are of one opening, and
+# their errors are not those of independent games.
 #
 # Usage: docs/experiments/odds.sh SCORN FOLDER [GAMES]
 #   MAIA        (variable) maia-1900.pb.gz; without it its cells are left out

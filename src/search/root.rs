@@ -120,7 +120,7 @@ pub(super) fn lines(
 ) -> Vec<PvLine> {
     let mut moves = ranked(state, params);
     if !state.table_moves.is_empty() {
-        moves.sort_by_key(|m| score_with_tables(state, m).order());
+        moves.sort_by_cached_key(|m| score_with_tables(state, m).order());
     }
     if let Some(index) = best.and_then(|edge| moves.iter().position(|m| m.edge == edge)) {
         moves[..=index].rotate_right(1);

@@ -105,8 +105,9 @@ impl Stopper {
                 .deadline(elapsed)
                 .is_some_and(|end| elapsed >= end || self.is_time_used_up(state, elapsed, end))
             || limits.depth.is_some_and(|depth| {
-                progress.playouts > 1
-                    && (progress.mean_depth() >= depth || is_as_deep_as_possible(state))
+                // At the memory limit no visit makes a line longer.
+                let is_deep = progress.mean_depth() >= depth || state.is_at_memory_limit;
+                progress.playouts > 1 && is_deep
             })
             || limits.mate.is_some_and(|moves| has_mate(state, moves))
     }
@@ -148,14 +149,13 @@ impl Stopper {
             // There may be a shorter mate than the one that was found, unless all moves are proven.
             return proven == moves;
         }
-        if self.pruning_factor == 0.0 {
-            return false;
-        }
         let are_all_allowed = moves == usize::from(root.n_edges);
-        if won > 0 || proven == moves || (are_all_allowed && root.is_proven()) {
-            return true;
+        let is_certain = won > 0 || proven == moves || (are_all_allowed && root.is_proven());
+        if self.pruning_factor == 0.0 {
+            // What is proven does not become deeper.
+            return is_certain && self.limits.depth.is_some();
         }
-        self.limits.budget.is_some() && moves <= 1 + lost
+        is_certain || (self.limits.budget.is_some() && moves <= 1 + lost)
     }
 
     /// Smart pruning, for searches with a time budget (and optionally a node limit): the remaining visits cannot
@@ -236,12 +236,6 @@ fn kld_per_node(before: &[(u8, u32)], now: &[(u8, u32)]) -> Option<f64> {
         })
         .sum();
     Some(gain / (sum_now - sum_before))
-}
-
-/// Whether more visits make no line longer: all is proven, or the tree must not grow.
-fn is_as_deep_as_possible(state: &SearchState) -> bool {
-    let proven = state.allowed_children().filter(|child| child.is_proven());
-    state.is_at_memory_limit || state.root().is_proven() || proven.count() == state.root_moves.len()
 }
 
 fn has_mate(state: &SearchState, moves: u32) -> bool {

@@ -197,6 +197,15 @@ fn wdl_tables_alone_keep_the_result_at_the_root() {
     assert!(tables.new_faults().is_empty(), "reported only once");
 }
 
+/// Limits of an analysis with this many nodes.
+fn analysis(nodes: u64) -> Limits {
+    Limits {
+        nodes: Some(nodes),
+        infinite: true,
+        ..Limits::default()
+    }
+}
+
 #[test]
 fn a_won_or_lost_root_is_reported_as_that_if_fifty_moves_suffice() {
     let Some(tables) = tables() else { return };
@@ -216,14 +225,9 @@ fn a_won_or_lost_root_is_reported_as_that_if_fifty_moves_suffice() {
         assert_eq!(score(fen), Score::Open, "{fen}");
     }
     // In analysis bad moves are searched, too, and are not wins.
-    let limits = Limits {
-        nodes: Some(200),
-        infinite: true,
-        ..Limits::default()
-    };
-    let analysis = setup(&tables, &[("MultiPV", "500")]);
+    let setup = setup(&tables, &[("MultiPV", "500")]);
     let game = position("7k/8/5K2/8/8/8/8/6Q1 w - - 0 1");
-    let lines = analysis.search_with(&game, limits).report.lines;
+    let lines = setup.search_with(&game, analysis(200)).report.lines;
     let of = |name: &str| {
         let line = lines
             .iter()
@@ -256,12 +260,7 @@ fn of_the_requested_moves_the_tables_choose() {
     // Analysis searches all moves, and chooses none that the tables know is worse.
     let game = position("8/1R6/8/K7/7r/5k2/8/8 b - - 0 1");
     for nodes in [1, 2, 5, 20] {
-        let limits = Limits {
-            nodes: Some(nodes),
-            infinite: true,
-            ..Limits::default()
-        };
-        let best = setup.search_with(&game, limits).best.unwrap();
+        let best = setup.search_with(&game, analysis(nodes)).best.unwrap();
         let known = tables.moves(&game).unwrap();
         let chosen = known.iter().find(|known| known.m == best).unwrap();
         assert_eq!(chosen.result, Some(0), "{nodes}");
@@ -278,13 +277,8 @@ fn lines_have_the_values_of_the_tables_in_their_order() {
     ] {
         let game = position(fen);
         for nodes in [2, 30, 1000] {
-            let limits = Limits {
-                nodes: Some(nodes),
-                infinite: true,
-                ..Limits::default()
-            };
             let setup = setup(&tables, &[("MultiPV", "500")]);
-            let lines = setup.search_with(&game, limits).report.lines;
+            let lines = setup.search_with(&game, analysis(nodes)).report.lines;
             let orders: Vec<_> = lines.iter().map(|line| line.score.order()).collect();
             // The first is what the engine plays.
             assert!(orders[1..].is_sorted(), "{fen} {nodes}: {orders:?}");

@@ -146,7 +146,7 @@ fn a_mate_search_looks_beyond_the_tablebases() {
         session.go("go nodes 200");
         let (best, lines) = session.go("go mate 2");
         assert_eq!(best, key, "{fen}");
-        assert_eq!(count(&lines, "score mate 2 ").min(1), 1, "{fen}: {lines:?}");
+        assert_ne!(count(&lines, "score mate 2 "), 0, "{fen}: {lines:?}");
     }
 }
 
