@@ -155,7 +155,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             };
         }
     };
-    let done = options.and_then(|layers| dispatch(cli.command, layers));
+    let done = options.and_then(|layers| dispatch(cli.command, cli.config.as_deref(), layers));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -165,7 +165,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn dispatch(command: Option<CliCommand>, layers: Layers) -> Result<()> {
+fn dispatch(command: Option<CliCommand>, config: Option<&Path>, layers: Layers) -> Result<()> {
     // What most commands use: the network's recommendations, but neither profiles nor a strength limit.
     let in_force = || recommended::resolve(&layers);
     match command {
@@ -199,7 +199,7 @@ fn dispatch(command: Option<CliCommand>, layers: Layers) -> Result<()> {
         Some(CliCommand::Selfplay(args)) => selfplay::command(&args, &layers, &load(print_message)),
         Some(CliCommand::Stats(args)) => stats::command(&args, &layers, &load(print_message)),
         Some(CliCommand::Page(args)) => page::page(&args),
-        Some(CliCommand::Match(args)) => r#match::command(&args),
+        Some(CliCommand::Match(args)) => r#match::command(&args, config),
         Some(CliCommand::Train(args)) => train::run(&args),
         Some(CliCommand::Completions(args)) => completions::completions(&args, whole_command()),
         Some(CliCommand::Man(args)) => completions::man(&args, whole_command()),

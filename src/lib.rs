@@ -55,6 +55,7 @@ pub mod engine;
 pub mod files;
 pub mod game;
 pub mod hashing;
+pub mod interrupt;
 pub mod labeling;
 pub mod lc0;
 pub mod memory;

@@ -1,6 +1,9 @@
 //! One game between two engines.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use shakmaty::{Chess, Color, EnPassantMode, KnownOutcome, Position, fen::Fen};
 
@@ -121,17 +124,20 @@ pub struct MatchGame {
     pub termination: Termination,
 }
 
-/// Plays a game from an opening. Engines and limits are White's, then Black's.
+/// Plays a game from an opening. Engines and limits are White's, then Black's. `None` if `stop` was set before its end:
+/// it is looked at before each move.
 pub fn play(
     mut engines: [&mut Client; 2],
     limits: [Limit; 2],
     opening: &Opening,
     terms: &MatchTerms,
-) -> MatchGame {
+    stop: &AtomicBool,
+) -> Option<MatchGame> {
     let mut board = GameInProgress::new(opening, limits, terms);
-    let ended = board.play(&mut engines);
+    let ended = board.play(&mut engines, stop);
     let (outcome, termination) = match ended {
-        Ok(Verdict { outcome, ending }) => (outcome, Termination::Ended(ending)),
+        Ok(None) => return None,
+        Ok(Some(Verdict { outcome, ending })) => (outcome, Termination::Ended(ending)),
         Err((side, reason, details)) => {
             let termination = Termination::Forfeit {
                 side,
@@ -141,11 +147,11 @@ pub fn play(
             (KnownOutcome::Decisive { winner: !side }, termination)
         }
     };
-    MatchGame {
+    Some(MatchGame {
         moves: board.moves,
         outcome,
         termination,
-    }
+    })
 }
 
 /// The side that forfeits, the reason and the details.
@@ -168,14 +174,18 @@ impl<'a> GameInProgress<'a> {
         GameInProgress {
             terms,
             history: opening.history(),
-            adjudicator: Adjudicator::new(&terms.rules),
+            adjudicator: Adjudicator::after(&terms.rules, opening.moves.len()),
             clocks: limits.map(PlayerClock::new),
             position: position_text(opening, terms.chess960),
             moves: moves.collect(),
         }
     }
 
-    fn play(&mut self, engines: &mut [&mut Client; 2]) -> Result<Verdict, Forfeit> {
+    fn play(
+        &mut self,
+        engines: &mut [&mut Client; 2],
+        stop: &AtomicBool,
+    ) -> Result<Option<Verdict>, Forfeit> {
         for (engine, side) in engines.iter_mut().zip([Color::White, Color::Black]) {
             engine
                 .new_game()
@@ -183,7 +193,7 @@ impl<'a> GameInProgress<'a> {
         }
         let mut verdict = by_rules(&self.history);
         loop {
-            if let Some(verdict) = verdict {
+            if verdict.is_some() || stop.load(Ordering::Relaxed) {
                 return Ok(verdict);
             }
             let side = self.history.position().turn();
@@ -297,6 +307,8 @@ fn position_text(opening: &Opening, chess960: bool) -> String {
 struct PlayerClock {
     limit: Limit,
     left: Duration,
+    /// The time by which it was exceeded, as far as increments have not paid for it: it counts towards the margin.
+    owed: Duration,
     /// Moves to the next time control.
     moves_left: Option<u32>,
 }
@@ -310,6 +322,7 @@ impl PlayerClock {
         PlayerClock {
             limit,
             left,
+            owed: Duration::ZERO,
             moves_left,
         }
     }
@@ -319,7 +332,7 @@ impl PlayerClock {
         match self.limit {
             Limit::Nodes(_) => terms.stall,
             Limit::Time(time) => time + terms.margin,
-            Limit::Clock { .. } => self.left + terms.margin,
+            Limit::Clock { .. } => self.left + terms.margin.saturating_sub(self.owed),
         }
     }
 
@@ -348,14 +361,19 @@ impl PlayerClock {
         else {
             return;
         };
-        self.left = self.left.saturating_sub(time) + increment;
+        self.owed += time.saturating_sub(self.left);
+        self.left = self.left.saturating_sub(time);
+        let mut added = increment;
         if let Some(left) = &mut self.moves_left {
             *left -= 1;
             if *left == 0 {
-                self.left += base;
+                added += base;
                 self.moves_left = moves;
             }
         }
+        let paid = added.min(self.owed);
+        self.owed -= paid;
+        self.left += added - paid;
     }
 }
 
@@ -428,6 +446,16 @@ fn time_text(time: Duration) -> String {
 mod tests {
     use super::*;
 
+    fn terms() -> MatchTerms {
+        MatchTerms {
+            rules: Rules::default(),
+            chess960: false,
+            margin: Duration::ZERO,
+            stall: Duration::from_secs(1),
+            ponder: false,
+        }
+    }
+
     #[test]
     fn clocks_run_and_reset_at_time_controls() {
         let second = Duration::from_secs(1);
@@ -436,14 +464,25 @@ mod tests {
         assert_eq!((clock.left, clock.moves_left), (8 * second, Some(1)));
         clock.press(3 * second);
         assert_eq!((clock.left, clock.moves_left), (16 * second, Some(2)));
-        // Within the margin a move may take more time than is left.
+        // Within the margin a move may take more time than is left. That is made up for by increments, ...
         clock.press(17 * second);
-        assert_eq!(clock.left, second);
+        assert_eq!((clock.left, clock.owed), (Duration::ZERO, Duration::ZERO));
+        // ... and by the time of the next control; what is still missing then leaves less of the margin.
+        clock.press(4 * second);
+        assert_eq!((clock.left, clock.owed), (7 * second, Duration::ZERO));
+        clock.press(11 * second);
+        assert_eq!((clock.left, clock.owed), (Duration::ZERO, 3 * second));
+        let terms = MatchTerms {
+            margin: 4 * second,
+            ..terms()
+        };
+        assert_eq!(clock.max_time(&terms), second);
+        let (left, increment) = (clock.left, clock.increment());
         let other = PlayerClock::new(Limit::Nodes(5));
         let command = go(&[clock, other], 0);
         let expected = GoLimits::Clock {
-            left: [second; 2],
-            increment: [second; 2],
+            left: [left; 2],
+            increment: [increment; 2],
             moves: Some(1),
         };
         assert_eq!(command, expected);

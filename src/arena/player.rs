@@ -22,7 +22,7 @@ pub enum PlayerError {
     Command(String),
     /// Not a valid limit.
     #[error(
-        "limit '{0}' is not of the form nodes=800, time=0.5 (seconds per move), clock=60+0.6 or clock=40/60+0.6 (for 40 moves)"
+        "limit '{0}' is not of the form nodes=800, time=0.5 (seconds per move), clock=60+0.6 or clock=40/60+0.6 (for 40 moves), with at most 1000000 seconds"
     )]
     Limit(String),
 }
@@ -53,7 +53,7 @@ impl FromStr for Limit {
         let seconds = |text: &str| {
             let seconds: f64 = text.trim().parse().map_err(|_| error())?;
             let time = Duration::try_from_secs_f64(seconds).map_err(|_| error())?;
-            Ok(time)
+            (time <= MOST_TIME).then_some(time).ok_or_else(error)
         };
         let positive = |time: Duration| (time >= MILLISECOND).then_some(time).ok_or_else(error);
         match text.split_once('=').ok_or_else(error)? {
@@ -85,6 +85,9 @@ impl FromStr for Limit {
         }
     }
 }
+
+/// Maximum time.
+const MOST_TIME: Duration = Duration::from_secs(1_000_000);
 
 /// Minimum time.
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -139,6 +142,12 @@ impl Competitor {
             shlex::split(command).ok_or_else(error)?
         };
         let (program, arguments) = words.split_first().ok_or_else(error)?;
+        // A file in the current folder goes before a program of its name in PATH.
+        let is_here = Path::new(program).is_file();
+        let path = |program: &String| match is_here {
+            true => Path::new(".").join(program),
+            false => PathBuf::from(program),
+        };
         let options = parts.filter(|part| !part.is_empty());
         let options = options.map(|part| match part.split_once('=') {
             Some((name, value)) => (name.trim().to_owned(), Some(value.trim().to_owned())),
@@ -146,7 +155,7 @@ impl Competitor {
         });
         Ok(Competitor {
             text: text.to_owned(),
-            program: (program != SELF).then(|| PathBuf::from(program)),
+            program: (program != SELF).then(|| path(program)),
             arguments: arguments.to_vec(),
             options: options.collect(),
             limit,
@@ -204,6 +213,9 @@ mod tests {
             "time=-1",
             "time=nan",
             "time=1e300",
+            "time=1e19",
+            "clock=2e6",
+            "clock=1+1e7",
             "clock=0+1",
             "clock=0/60",
             "clock=x/60",

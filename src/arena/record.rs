@@ -74,6 +74,8 @@ impl GameRecord {
         let read = file.read_to_end(&mut bytes);
         read.with_context(|| format!("cannot read {name}"))?;
         let length = count_games(path, &bytes, openings, tally)?;
+        let rest = &bytes[length..];
+        check_rest(rest).with_context(|| format!("{name}, after its last complete game"))?;
         if !is_begun {
             let text = serde_json::to_string_pretty(settings)? + "\n";
             output::write(&settings_path(path), text.as_bytes(), true, inputs)?;
@@ -240,19 +242,37 @@ fn count_games(
     Ok(whole)
 }
 
-/// The end of the last complete game; text after it was being written when the program was killed.
+/// The end of the last complete game; text after it was being written when the program was killed. Lines may end as in
+/// Windows, and in spaces, because another program may have saved the file.
 fn whole_games(bytes: &[u8]) -> usize {
     let ends_here = |end: usize| {
+        let line = bytes[..end].trim_ascii_end();
         let results = [&b"1-0"[..], b"0-1", b"1/2-1/2"];
-        results.iter().any(|result| {
-            let before = bytes[..end].strip_suffix(*result);
+        let is_result = results.iter().any(|result| {
+            let before = line.strip_suffix(*result);
             before.is_some_and(|text| text.ends_with(b" ") || text.ends_with(b"\n"))
-        })
+        });
+        is_result.then_some(line.len())
     };
     let is_line_end = |&end: &usize| end == bytes.len() || bytes[end] == b'\n';
     let ends = (1..=bytes.len()).rev().filter(is_line_end);
-    ends.into_iter().find(|&end| ends_here(end)).unwrap_or(0)
+    ends.into_iter().find_map(ends_here).unwrap_or(0)
 }
+
+/// Checks that the text after the complete games is at most the beginning of one: only that may be removed.
+fn check_rest(rest: &[u8]) -> Result<()> {
+    let text = String::from_utf8_lossy(rest);
+    let events = text.matches("[Event ").count();
+    let ends_without_result = text.trim_end().ends_with(" *");
+    ensure!(
+        events <= 1 && !ends_without_result && (events == 1 || text.trim().len() <= EVENT.len()),
+        "is text that is no game of this match: remove it, or name another file"
+    );
+    Ok(())
+}
+
+/// How the text of a game begins.
+const EVENT: &str = "[Event \"match\"]";
 
 fn count(game: &Game, openings: &[Opening], tally: &mut Tally) -> Result<()> {
     let round = game.tag("Round").and_then(Round::parse);
@@ -319,6 +339,50 @@ mod tests {
             let expected = (end + 2) / game.len();
             assert_eq!(games.count(), expected, "{end}");
             assert!(whole <= end);
+        }
+    }
+
+    #[test]
+    fn a_file_that_another_program_saved_keeps_its_games() {
+        let start = Chess::default();
+        let games: Vec<String> = (0..2)
+            .map(|half| game_text(Round { pair: 0, half }, &start, &played(&start), &LABELS))
+            .collect();
+        let unix = games.concat();
+        let counted = |text: &str| -> Result<(u64, String)> {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("a.pgn");
+            let openings = vec![Opening::standard(); 2];
+            let open = |tally: &mut Tally| {
+                GameRecord::open(&path, &settings(1), &openings, &[], tally).map(drop)
+            };
+            // The settings are written with the first game.
+            open(&mut Tally::new(true, None)).unwrap();
+            fs::write(&path, text).unwrap();
+            let mut tally = Tally::new(true, None);
+            let opened = open(&mut tally);
+            let after = fs::read_to_string(&path).unwrap();
+            if opened.is_err() {
+                assert_eq!(after, text, "a refused file has changed");
+            }
+            opened.map(|()| (tally.games().total(), after))
+        };
+        let windows = unix.replace('\n', "\r\n");
+        assert_eq!(counted(&windows).unwrap().0, 2);
+        assert_eq!(counted(&unix.replace(" 1-0\n", " 1-0 \n")).unwrap().0, 2);
+        // An incomplete game is removed, ...
+        let half = &games[1][..games[1].len() / 2];
+        let (whole, after) = counted(&format!("{}{half}", games[0])).unwrap();
+        assert_eq!((whole, after), (1, games[0].clone()));
+        // ... and nothing else.
+        let unfinished = games[1].replace("1-0", "*");
+        for rest in [&unfinished[..], &half.repeat(2), "1. e4 e5 2. Nf3 Nc6"] {
+            let error = counted(&format!("{}{rest}", games[0])).unwrap_err();
+            let error = format!("{error:#}");
+            assert!(
+                error.contains("a.pgn, after its last complete game: is text"),
+                "{error}"
+            );
         }
     }
 

@@ -1,6 +1,14 @@
 //! Runs all games of a match: several at a time, each thread with its own two engines.
 
-use std::{collections::VecDeque, thread, time::SystemTime};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::SystemTime,
+};
 
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
@@ -30,6 +38,8 @@ pub struct Match {
     pub terms: MatchTerms,
     /// Number of concurrent games.
     pub concurrency: usize,
+    /// Ends the match when it is set; games in progress are then not counted.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// State shared by the threads.
@@ -114,14 +124,18 @@ impl Match {
             let played = self.play(round, &mut engines);
             let mut shared = shared.lock();
             let done = played.and_then(|played| {
-                self.write(round, &played, &mut shared)?;
+                if let Some(played) = &played {
+                    self.write(round, played, &mut shared)?;
+                }
                 Ok(played)
             });
             match done {
-                Ok(played) => {
+                Ok(Some(played)) => {
                     let SharedMatch { tally, report, .. } = &mut *shared;
                     report(tally, round, &played);
                 }
+                // The match was stopped.
+                Ok(None) => {}
                 Err(error) => {
                     shared.failure.get_or_insert(error);
                 }
@@ -132,7 +146,8 @@ impl Match {
     /// The next game, unless the match is over.
     fn next(&self, shared: &Mutex<SharedMatch<'_>>) -> Option<Round> {
         let mut shared = shared.lock();
-        if shared.failure.is_some() || shared.tally.is_decided() {
+        let is_stopped = self.stop.load(Ordering::Relaxed);
+        if is_stopped || shared.failure.is_some() || shared.tally.is_decided() {
             return None;
         }
         shared.games.pop_front()
@@ -166,7 +181,8 @@ impl Match {
         round.first_side().fold_wb([0, 1], [1, 0])
     }
 
-    fn play(&self, round: Round, engines: &mut Engines) -> Result<MatchGame> {
+    /// `None` if the match was stopped.
+    fn play(&self, round: Round, engines: &mut Engines) -> Result<Option<MatchGame>> {
         for (engine, player) in engines.iter_mut().zip(&self.players) {
             if engine.is_none() {
                 let started = self.start(player);
@@ -183,8 +199,9 @@ impl Match {
             _ => [second, first],
         };
         let opening = &self.openings[round.pair];
-        let played = game::play(clients, limits, opening, &self.terms);
-        if let Termination::Forfeit { side, reason, .. } = &played.termination
+        let played = game::play(clients, limits, opening, &self.terms, &self.stop);
+        if let Some(played) = &played
+            && let Termination::Forfeit { side, reason, .. } = &played.termination
             && reason.is_fatal()
         {
             engines[seats[side.fold_wb(0, 1)]] = None;

@@ -73,6 +73,12 @@ pub struct Tally {
     results: BTreeMap<Round, usize>,
     /// Rounds in the order in which their games ended.
     order: Vec<Round>,
+    /// Games lost, drawn and won.
+    games: Games,
+    /// Complete pairs of games by points.
+    pairs: Pairs,
+    /// Of those with one point, the ones with a win and a loss, and the ones with two draws.
+    even_pairs: [u64; 2],
     /// Forfeited games.
     pub forfeits: Vec<ForfeitNote>,
     /// Number of games by reason of their end, without details.
@@ -91,6 +97,9 @@ impl Tally {
             verdict: SprtVerdict::Continue,
             results: BTreeMap::new(),
             order: Vec::new(),
+            games: Games::default(),
+            pairs: Pairs::default(),
+            even_pairs: [0; 2],
             forfeits: Vec::new(),
             endings: BTreeMap::new(),
         }
@@ -108,6 +117,17 @@ impl Tally {
         };
         place.insert(points);
         self.order.push(round);
+        self.games.0[points] += 1;
+        let other = Round {
+            half: 1 - round.half,
+            ..round
+        };
+        if let Some(&more) = self.results.get(&other) {
+            self.pairs.0[points + more] += 1;
+            if points + more == 2 {
+                self.even_pairs[usize::from(points == 1)] += 1;
+            }
+        }
         if !self.is_decided()
             && let Some(sprt) = self.sprt
             && let Some(ratio) = self.standing().ratio
@@ -152,35 +172,17 @@ impl Tally {
 
     /// Games lost, drawn and won.
     pub fn games(&self) -> Games {
-        let mut games = Games::default();
-        for &points in self.results.values() {
-            games.0[points] += 1;
-        }
-        games
+        self.games
     }
 
     /// Complete pairs of games by points.
     pub fn pairs(&self) -> Pairs {
-        let mut pairs = Pairs::default();
-        for (&round, &points) in self.results.iter().filter(|(round, _)| round.half == 0) {
-            let other = Round { half: 1, ..round };
-            if let Some(&more) = self.results.get(&other) {
-                pairs.0[points + more] += 1;
-            }
-        }
-        pairs
+        self.pairs
     }
 
     /// Of the complete pairs with one point, those with a win and a loss, and those with two draws.
     pub fn even_pairs(&self) -> [u64; 2] {
-        let mut pairs = [0; 2];
-        for (&round, &points) in self.results.iter().filter(|(round, _)| round.half == 0) {
-            let other = Round { half: 1, ..round };
-            if self.results.get(&other) == Some(&(2 - points)) {
-                pairs[usize::from(points == 1)] += 1;
-            }
-        }
-        pairs
+        self.even_pairs
     }
 
     /// The score of the match.

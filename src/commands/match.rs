@@ -3,13 +3,13 @@
 
 use std::{
     collections::HashSet,
-    env,
+    env, fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
@@ -23,12 +23,14 @@ use crate::{
         run::Match,
         tally::{Round, Tally},
     },
+    config_file,
     files::output::{NewFile, check_different},
     game::{
         adjudicate::{DrawRule, Rules, WinRule},
         openings::{Book, Opening},
     },
-    hashing::sha256_of_file,
+    hashing::{sha256, sha256_of_file},
+    interrupt,
     stats::sprt::{Model, Sprt},
     terminal::{self, counted},
     version::VERSION,
@@ -47,7 +49,7 @@ Examples:
 /// An engine is a command line with options after it, as in "stockfish;Threads=1;Skill Level=3"; "self" is this
 /// program. An engine that crashes, does not answer, plays an illegal move or exceeds its time forfeits the game,
 /// which is reported. With --pgn the games are written to a file, and an interrupted match is resumed by repeating
-/// the command.
+/// the command. Ctrl-C ends the match after the current moves, with its result; a second one ends it at once.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct MatchArgs {
@@ -112,22 +114,23 @@ pub struct MatchArgs {
     #[arg(long, value_name = "movecount=N,score=CP", value_parser = resign_rule)]
     pub resign: Option<WinRule>,
     /// Adjudicate a draw when all scores are at most this large for this many moves, from a move number on:
-    /// movenumber=MOVE,movecount=MOVES,score=CENTIPAWNS. (MOVE,PLIES,PAWNS is accepted, too.)
+    /// movenumber=MOVE,movecount=MOVES,score=CENTIPAWNS. Earlier moves do not count (in fastchess they do, until a capture
+    /// or a move of a pawn). (MOVE,PLIES,PAWNS is accepted, too.)
     #[arg(long, value_name = "movenumber=N,movecount=N,score=CP", value_parser = draw_rule)]
     pub draw: Option<DrawRule>,
-    /// Adjudicate a draw after this many plies. (--longest is the earlier name.)
+    /// Adjudicate a draw after this many plies beyond the opening. (--longest is the earlier name.)
     #[arg(long, alias = "longest", value_name = "PLIES", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_plies: Option<u32>,
     /// Folders of endgame tablebases by which games are adjudicated.
     #[arg(long, value_name = "FOLDERS")]
     pub syzygy: Option<String>,
-    /// Milliseconds by which an engine may exceed its time.
+    /// Milliseconds by which an engine may exceed its time, in all: increments make up for them again.
     #[arg(long, value_name = "MS", default_value_t = 100)]
     pub margin: u64,
     /// Seconds after which an engine with a node limit counts as stalled.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub stall: u64,
-    /// Let engines with an option Ponder think on their opponents' time.
+    /// Let engines with an option Ponder think on their opponents' time; one with ";Ponder=false" does not.
     #[arg(long)]
     pub ponder: bool,
     /// Exit with an error if a game was forfeited by a crash, an illegal move or time.
@@ -193,10 +196,17 @@ fn named_numbers<const N: usize>(text: &str, names: [&str; N]) -> Option<[u32; N
     (parts.len() == N).then_some(numbers)
 }
 
+/// The most pawns in the earlier form of --resign; more are centipawns by mistake.
+const MOST_PAWNS_TO_WIN: f64 = 50.0;
+/// The same for --draw.
+const MOST_PAWNS_TO_DRAW: f64 = 5.0;
+
 /// The value of --resign, in fastchess's form or as plies and pawns. There both engines must agree, which fastchess
 /// calls twosided.
 fn resign_rule(text: &str) -> Result<WinRule> {
-    if let Ok(rule) = text.parse() {
+    if let Ok(rule) = text.parse::<WinRule>() {
+        let expected = "this would be PLIES,PAWNS: for centipawns write movecount=3,score=600";
+        ensure!(rule.value <= MOST_PAWNS_TO_WIN, expected);
         return Ok(rule);
     }
     let rule = named_numbers(text, ["movecount", "score"]);
@@ -211,7 +221,9 @@ fn resign_rule(text: &str) -> Result<WinRule> {
 
 /// The value of --draw, in fastchess's form or as move, plies and pawns.
 fn draw_rule(text: &str) -> Result<DrawRule> {
-    if let Ok(rule) = text.parse() {
+    if let Ok(rule) = text.parse::<DrawRule>() {
+        let expected = "this would be MOVE,PLIES,PAWNS: for centipawns write movenumber=35,movecount=8,score=20";
+        ensure!(rule.value <= MOST_PAWNS_TO_DRAW, expected);
         return Ok(rule);
     }
     let rule = named_numbers(text, ["movenumber", "movecount", "score"]);
@@ -247,17 +259,32 @@ impl MatchArgs {
         by_score && own.any(|player| !reports_pawns(player))
     }
 
-    /// The page's file, made before the match, so that one that cannot be written is reported at once.
-    fn page(&self, inputs: &[PathBuf]) -> Result<Option<NewFile>> {
-        let create = |path| NewFile::create(path, self.force, inputs);
-        self.html.as_deref().map(create).transpose()
+    /// The page's file, made before the match, so that one that cannot be written is reported at once. A page with this
+    /// mark is of the match that is resumed, and may be replaced.
+    fn page(&self, inputs: &[PathBuf], mark: Option<&str>) -> Result<Option<NewFile>> {
+        let create = |path: &PathBuf| {
+            let is_own = mark.is_some_and(|mark| {
+                let page = fs::read_to_string(path);
+                page.is_ok_and(|page| page.ends_with(mark))
+            });
+            NewFile::create(path, self.force || is_own, inputs)
+        };
+        self.html.as_ref().map(create).transpose()
     }
 
-    fn players(&self) -> Result<[Competitor; 2]> {
+    /// The players; `self` gets the configuration file that is `named` on the command line, unless it has one.
+    fn players(&self, named: Option<&Path>) -> Result<[Competitor; 2]> {
         let first_limit = self.first_limit();
         let second_limit = self.second_limit.unwrap_or(first_limit);
         let first = Competitor::new(&self.first, first_limit)?;
-        let players = [first, Competitor::new(&self.second, second_limit)?];
+        let mut players = [first, Competitor::new(&self.second, second_limit)?];
+        for player in players.iter_mut().filter(|player| uses_usual_file(player)) {
+            let file = named.map(|path| path.to_string_lossy().into_owned());
+            player.arguments.extend(
+                file.iter()
+                    .flat_map(|file| ["--config".to_owned(), file.clone()]),
+            );
+        }
         if self.compares_other_units(&players) {
             terminal::eprint_line(
                 "scorn: games are adjudicated by scores in centipawns, and \"self\" reports another unit: give it \
@@ -313,6 +340,25 @@ impl MatchArgs {
         })
     }
 
+    /// The match; from now on Ctrl-C stops it in an orderly way.
+    fn game(&self, config: Option<&Path>) -> Result<Match> {
+        Ok(Match {
+            players: self.players(config)?,
+            openings: self.openings()?,
+            is_paired: !self.first_is_white,
+            terms: MatchTerms {
+                rules: self.rules()?,
+                chess960: self.chess960,
+                margin: Duration::from_millis(self.margin),
+                stall: Duration::from_secs(self.stall),
+                ponder: self.ponder,
+            },
+            concurrency: usize::from(self.concurrency),
+            // Without handlers, signals end the program as usual.
+            stop: interrupt::catch().unwrap_or_default(),
+        })
+    }
+
     /// The settings that determine the games, by name; the number of games is not included.
     fn settings(&self, game: &Match) -> Result<MatchSettings> {
         let [first, second] = &game.players;
@@ -337,12 +383,27 @@ impl MatchArgs {
             "longest": self.max_plies,
             "syzygy": self.syzygy.is_some(),
             "ponder": self.ponder,
+            "margin": self.margin,
+            "stall": self.stall,
         });
         match settings {
             serde_json::Value::Object(settings) => Ok(settings),
             _ => Err(anyhow!("settings have no names")),
         }
     }
+}
+
+/// Whether an engine is this program, and its arguments name no configuration file.
+fn uses_usual_file(player: &Competitor) -> bool {
+    let mut arguments = player.arguments.iter();
+    player.program.is_none()
+        && !arguments.any(|text| text.starts_with("-c") || text.starts_with("--config"))
+}
+
+/// The mark of a match's page, its last line.
+fn page_mark(settings: &MatchSettings) -> Result<String> {
+    let settings = serde_json::to_vec(settings)?;
+    Ok(format!("<!-- match {} -->\n", sha256(&settings)))
 }
 
 /// Identifies an engine by its command line and the contents of the files that it names, including the program. So
@@ -358,6 +419,11 @@ fn identity(player: &Competitor) -> Result<String> {
         None => env::current_exe().context("cannot find this program's file")?,
     };
     let mut text = contents(&program.to_string_lossy())?;
+    if uses_usual_file(player)
+        && let Some(file) = config_file::default_file()
+    {
+        text += &format!(" {}", digest(&file)?);
+    }
     for argument in &player.arguments {
         text += &format!(" {}", contents(argument)?);
     }
@@ -379,34 +445,24 @@ fn digest(path: &Path) -> Result<String> {
 /// # Errors
 /// When an engine cannot be started, when the book, the file of games or the report cannot be used, or, with
 /// `--strict`, when an engine forfeited a game.
-pub fn command(args: &MatchArgs) -> Result<()> {
+pub fn command(args: &MatchArgs, config: Option<&Path>) -> Result<()> {
     let sprt = args.sprt.map(|sprt| Sprt {
         model: args.sprt_model,
         ..sprt
     });
-    let game = Match {
-        players: args.players()?,
-        openings: args.openings()?,
-        is_paired: !args.first_is_white,
-        terms: MatchTerms {
-            rules: args.rules()?,
-            chess960: args.chess960,
-            margin: Duration::from_millis(args.margin),
-            stall: Duration::from_secs(args.stall),
-            ponder: args.ponder,
-        },
-        concurrency: usize::from(args.concurrency),
-    };
+    let game = args.game(config)?;
     check_different(args.pgn.iter().chain(&args.html))?;
     let inputs: Vec<PathBuf> = args.book.iter().cloned().collect();
-    let html = args.page(&inputs)?;
+    let settings = args.settings(&game)?;
+    let mark = page_mark(&settings)?;
+    let html = args.page(&inputs, args.pgn.is_some().then_some(&mark))?;
     let mut tally = Tally::new(game.is_paired, sprt);
     // Engines are started first: a match that cannot be played leaves no file.
     let engines = game.start_engines()?;
     let mut record = match &args.pgn {
         Some(path) => Some(GameRecord::open(
             path,
-            &args.settings(&game)?,
+            &settings,
             &game.openings,
             &inputs,
             &mut tally,
@@ -429,8 +485,14 @@ pub fn command(args: &MatchArgs) -> Result<()> {
     };
     let done = game.run(engines, &mut tally, record.as_mut(), &mut show);
     bar.finish_and_clear();
-    let reported = report_result(args, &game, &tally, html);
+    let reported = report_result(args, &game, &tally, html.map(|file| (file, mark)));
     done.and(reported)?;
+    let next = match args.pgn {
+        Some(_) => "the same command continues it",
+        None => "it cannot be continued without --pgn",
+    };
+    let is_stopped = game.stop.load(Ordering::Relaxed);
+    ensure!(!is_stopped, "the match was stopped: {next}");
     if args.strict && !tally.forfeits.is_empty() {
         let lost = counted(tally.forfeits.len() as u64, "game");
         bail!("{lost} forfeited");
@@ -438,12 +500,12 @@ pub fn command(args: &MatchArgs) -> Result<()> {
     Ok(())
 }
 
-/// Prints the result and writes the page.
+/// Prints the result and writes the page with its mark.
 fn report_result(
     args: &MatchArgs,
     game: &Match,
     tally: &Tally,
-    html: Option<NewFile>,
+    html: Option<(NewFile, String)>,
 ) -> Result<()> {
     let rounds: HashSet<Round> = game.rounds().collect();
     let played = rounds.iter().filter(|&&round| tally.has(round)).count();
@@ -463,9 +525,9 @@ fn report_result(
     } else {
         print_line!("{}", report.text());
     }
-    if let Some(file) = html {
-        let course = report::course(tally);
-        file.finish_with(report.page(&course)?.as_bytes())?;
+    if let Some((file, mark)) = html {
+        let page = report.page(&report::course(tally))?;
+        file.finish_with(format!("{page}\n{mark}").as_bytes())?;
     }
     Ok(())
 }

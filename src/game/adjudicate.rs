@@ -177,7 +177,7 @@ pub struct Rules {
     pub draw: Option<DrawRule>,
     /// When a game is adjudicated as a win.
     pub win: Option<WinRule>,
-    /// Maximum number of plies, after which a game is drawn.
+    /// Maximum number of plies, after which a game is drawn; see [`Adjudicator::after`].
     pub max_plies: Option<usize>,
     /// Tablebases that decide the game.
     pub tables: Option<Arc<Tables>>,
@@ -187,6 +187,8 @@ pub struct Rules {
 #[derive(Debug)]
 pub struct Adjudicator<'r> {
     rules: &'r Rules,
+    /// Number of plies that do not count for the length of the game.
+    before: usize,
     /// Number of plies for which White (above 0) or Black (below 0) was winning.
     won: i64,
     /// Number of plies for which the values were drawish.
@@ -194,10 +196,16 @@ pub struct Adjudicator<'r> {
 }
 
 impl<'r> Adjudicator<'r> {
-    /// An adjudicator for a new game.
+    /// An adjudicator for a new game, whose length counts from the start.
     pub fn new(rules: &'r Rules) -> Adjudicator<'r> {
+        Adjudicator::after(rules, 0)
+    }
+
+    /// An adjudicator for a game whose length counts from the end of an opening of so many plies.
+    pub fn after(rules: &'r Rules, plies: usize) -> Adjudicator<'r> {
         Adjudicator {
             rules,
+            before: plies,
             won: 0,
             level: 0,
         }
@@ -224,7 +232,7 @@ impl<'r> Adjudicator<'r> {
         if let Some(verdict) = self.by_tables(history) {
             return Some(verdict);
         }
-        let is_too_long = |max_plies| history.len() > max_plies;
+        let is_too_long = |max_plies| history.len() > self.before + max_plies;
         let is_too_long = self.rules.max_plies.is_some_and(is_too_long);
         is_too_long.then(|| Verdict::draw(Ending::Length))
     }

@@ -188,6 +188,8 @@ pub struct Client {
     options: Vec<AnnouncedOption>,
     /// The first error report since the start that no one has seen yet.
     error_report: Option<String>,
+    /// Whether its option `Ponder` was set to false.
+    must_not_ponder: bool,
     /// The position of the current ponder search, as sent.
     pondering: Option<String>,
     /// Whether there is one, for the thread that reads.
@@ -205,18 +207,18 @@ impl Client {
             program: name.clone(),
             reason: reason.to_string(),
         };
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(error)?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(Stdio::piped());
+        // A group of its own: an engine behind a script can then be killed with it, and Ctrl-C is for this program.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = command.spawn().map_err(error)?;
         let is_pondering = Arc::default();
         let threads = start_threads(&mut child, &is_pondering);
         let (input, lines, error_output) = threads.map_err(|reason| {
-            let _ = child.kill();
-            let _ = child.wait();
+            kill(&mut child);
             error(reason)
         })?;
         let mut client = Client {
@@ -228,6 +230,7 @@ impl Client {
             input,
             options: Vec::new(),
             error_report: None,
+            must_not_ponder: false,
             pondering: None,
             is_pondering,
         };
@@ -246,11 +249,13 @@ impl Client {
             options.extend(parse_option(line));
             report = report.take().or_else(|| error_report(line));
         })?;
-        self.error_report = self.error_report.take().or(report);
         if let Some(name) = called {
             self.name = name;
         }
         self.options = options;
+        if self.reports_errors() {
+            self.error_report = self.error_report.take().or(report);
+        }
         Ok(())
     }
 
@@ -278,12 +283,20 @@ impl Client {
         }
         let value = value.map_or(String::new(), |value| format!(" value {value}"));
         let line = format!("setoption name {}{value}", option.name);
+        if option.name.eq_ignore_ascii_case("Ponder") {
+            self.must_not_ponder = line.ends_with(" false");
+        }
         self.send(&line)
     }
 
-    /// Whether the engine can ponder, which it shows by its `Ponder` option.
+    /// Whether the engine can ponder, which it shows by its `Ponder` option, and has not been told not to.
     pub fn can_ponder(&self) -> bool {
-        self.has_option("Ponder")
+        self.has_option("Ponder") && !self.must_not_ponder
+    }
+
+    /// Whether it reports errors as Scorn does. In other engines the same words may tell that an option was set.
+    fn reports_errors(&self) -> bool {
+        self.has_option(SHOW_HIDDEN)
     }
 
     /// Whether the engine has an option.
@@ -299,7 +312,7 @@ impl Client {
     pub fn wait_for_start(&mut self) -> Result<(), ClientError> {
         let mut report = self.error_report.take();
         self.ready(&mut |line| report = report.take().or_else(|| error_report(line)))?;
-        match report {
+        match report.filter(|_| self.reports_errors()) {
             None => Ok(()),
             Some(reason) => Err(ClientError::Option {
                 program: self.program.clone(),
@@ -478,13 +491,24 @@ impl Drop for Client {
         let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
         while matches!(self.child.try_wait(), Ok(None)) {
             if Instant::now() >= deadline {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
+                kill(&mut self.child);
                 return;
             }
             thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// Ends a process and those that it has started, such as an engine behind a script.
+fn kill(child: &mut Child) {
+    #[cfg(unix)]
+    {
+        // Its number cannot be that of another process: nothing has waited for the child yet.
+        let group = rustix::process::Pid::from_child(child);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// The text of a line `info string error...` or `info string option...`; `None` for other lines.

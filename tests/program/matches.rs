@@ -360,6 +360,71 @@ fn a_killed_match_resumes_to_the_same_games() {
     assert!(stoppable.whole() == (whole, games));
 }
 
+/// A match against an engine that takes a second a move is sent a signal while its second game is played.
+#[test]
+fn a_stopped_match_has_its_result_and_goes_on_by_the_same_command() {
+    let stoppable = Stoppable::new();
+    let folder = &stoppable.folder;
+    let slow = folder.engine("slow", "test -e \"$0.slow\" && sleep 1; echo bestmove a1a1");
+    let page = folder.text("page.html");
+    let arguments = ["--pairs", "3", "--html", &page, "--json"];
+    let run = |more: &[&str]| {
+        let arguments = stoppable.arguments(&[&arguments[..], more].concat());
+        folder.play(HASH, &slow, &arguments)
+    };
+    for signal in ["INT", "TERM"] {
+        let _ = fs::remove_file(&stoppable.pgn);
+        let _ = fs::remove_file(&page);
+        fs::write(format!("{slow}.slow"), "").unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
+            .args(["match", HASH, &slow])
+            .args(stoppable.arguments(&arguments))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let deadline = Instant::now() + TIMEOUT;
+        while fs::metadata(&stoppable.pgn).map_or(0, |file| file.len()) == 0 {
+            assert!(Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let sent = Command::new("kill")
+            .args(["-s", signal, &child.id().to_string()])
+            .status();
+        assert!(sent.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(1));
+        let Output { stdout, stderr, .. } = child.wait_with_output().unwrap();
+        let message: serde_json::Value = serde_json::from_slice(&stdout).unwrap();
+        assert!(
+            message["games"]
+                .as_u64()
+                .is_some_and(|games| (1..6).contains(&games)),
+            "{message}"
+        );
+        assert_eq!(
+            message["wins"], message["games"],
+            "a stopped game was counted"
+        );
+        let errors = text(&stderr);
+        assert!(
+            errors.contains("stopped: the same command continues it"),
+            "{errors}"
+        );
+        assert!(fs::read_to_string(&page).unwrap().contains("<html"));
+        let left = fs::read_dir(folder.0.path()).unwrap().map(Result::unwrap);
+        let mut left = left.filter(|file| file.file_name().to_string_lossy().ends_with(".partial"));
+        assert!(left.next().is_none());
+        fs::remove_file(format!("{slow}.slow")).unwrap();
+        assert_eq!(json(&run(&[]))["games"], 6);
+        assert_eq!(json(&run(&["--pairs", "4"][2..]))["games"], 6);
+    }
+    // A page of something else stays.
+    fs::write(&page, "<html>mine</html>").unwrap();
+    let refused = run(&[]);
+    assert!(text(&refused.stderr).contains("page.html exists; --force overwrites it"));
+    assert_eq!(fs::read_to_string(&page).unwrap(), "<html>mine</html>");
+}
+
 #[test]
 fn games_are_reused_by_a_longer_match_and_no_other() {
     let stoppable = Stoppable::new();
@@ -376,6 +441,10 @@ fn games_are_reused_by_a_longer_match_and_no_other() {
             "second limit",
         ),
         (&["--pairs", "4", "--adjudicate"], "draw, resign"),
+        (
+            &["--pairs", "4", "--margin", "99", "--stall", "9"],
+            "margin, stall",
+        ),
     ] {
         let output = stoppable.play(more);
         assert_eq!(output.status.code(), Some(1), "{more:?}");
@@ -543,6 +612,129 @@ fn engines_ponder() {
     assert_eq!(json(&folder.play(HASH, HASH, &arguments))["games"], 2);
 }
 
+/// The shell stays while the engine that it has started hangs.
+#[test]
+fn an_engine_behind_a_script_is_killed_with_it() {
+    let folder = Folder::new();
+    let engine = folder.engine("behind", "sleep 1000 & echo $! > \"$0.pid\"; wait");
+    let arguments = "--pairs 1 --first-is-white --nodes 5 --stall 1 --json";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let message = json(&folder.play(&engine, HASH, &arguments));
+    assert_eq!(message["losses"], 1, "{message}");
+    let process = fs::read_to_string(format!("{engine}.pid")).unwrap();
+    let deadline = Instant::now() + TIMEOUT;
+    // Signals arrive when they arrive.
+    while Command::new("kill")
+        .args(["-0", process.trim()])
+        .stderr(Stdio::null())
+        .status()
+        .unwrap()
+        .success()
+    {
+        assert!(Instant::now() < deadline, "process {process} lives on");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Other engines may say "option ..." when they have set one; only Scorn's own words are errors.
+#[test]
+fn what_other_engines_say_of_their_options_is_no_error() {
+    let folder = Folder::new();
+    let engine = folder.script(
+        "acknowledges",
+        "option name Hash type spin default 16 min 1 max 64",
+        "setoption*) echo info string option Hash set to 32;;\ngo*) echo bestmove a1a1;;\n",
+    );
+    let arguments = ["--pairs", "1", "--nodes", "5", "--json"];
+    let message = json(&folder.play(HASH, &format!("{engine};Hash=32"), &arguments));
+    assert_eq!(message["wins"], 2, "{message}");
+    assert!(
+        folder
+            .received(&engine)
+            .contains("setoption name Hash value 32")
+    );
+}
+
+#[test]
+fn one_of_two_engines_ponders() {
+    let folder = Folder::new();
+    let engine = |name: &str| {
+        folder.script(
+            name,
+            "option name Ponder type check default false",
+            "'go ponder'*) ;;\nstop) echo bestmove a1a1;;\nponderhit) echo bestmove a1a1;;\n\
+             *e2e4*) ;;\ngo*) echo bestmove e2e4 ponder e7e5;;\n",
+        )
+    };
+    let (one, other) = (engine("one"), engine("other"));
+    let arguments = ["--pairs", "1", "--nodes", "5", "--ponder", "--json"];
+    for (first, second) in [(&one, &other), (&other, &one)] {
+        json(&folder.play(first, &format!("{second};Ponder=false"), &arguments));
+        let received = folder.received(second);
+        assert!(
+            received.ends_with("setoption name Ponder value false\n")
+                || !received.contains("go ponder")
+        );
+        assert!(folder.received(first).contains("go ponder"));
+        for engine in [first, second] {
+            fs::remove_file(format!("{engine}.log")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_configuration_file_named_is_that_of_this_program() {
+    let folder = Folder::new();
+    let log = folder.text("engine.log");
+    fs::write(folder.path("my.config"), format!("logfile={log}\n")).unwrap();
+    let arguments = ["--pairs", "1", "--nodes", "5", "--max-plies", "4", "--json"];
+    json(&folder.play(HASH, HASH, &arguments));
+    assert!(!Path::new(&log).exists());
+    let config = folder.text("my.config");
+    let own = format!("self -c {config};Backend=hash");
+    for (second, more) in [(HASH, &["-c", &*config][..]), (&*own, &[])] {
+        json(&folder.play(HASH, second, &[&arguments[..], more].concat()));
+        assert!(fs::read_to_string(&log).unwrap().contains("go nodes 5"));
+        fs::remove_file(&log).unwrap();
+    }
+}
+
+/// In the current folder, as fastchess starts it.
+#[test]
+fn an_engine_may_be_named_without_its_folder() {
+    let folder = Folder::new();
+    folder.engine("localengine", "echo bestmove a1a1");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+    command.current_dir(folder.0.path());
+    command.args(["match", HASH, "localengine"]);
+    let played = folder.run(&mut command, &["--pairs", "1", "--nodes", "5", "--json"]);
+    assert_eq!(json(&played)["wins"], 2);
+}
+
+#[test]
+fn the_longest_game_is_counted_from_its_opening() {
+    let folder = Folder::new();
+    fs::write(folder.path("book.pgn"), "1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 *\n").unwrap();
+    let (book, pgn) = (folder.text("book.pgn"), folder.text("match.pgn"));
+    let arguments = [
+        "--pairs",
+        "1",
+        "--nodes",
+        "5",
+        "--max-plies",
+        "4",
+        "--book",
+        &book,
+        "--pgn",
+        &pgn,
+    ];
+    let output = folder.play(HASH, HASH, &arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for game in games(&folder.path("match.pgn")) {
+        assert_eq!(game.moves.len(), 10);
+    }
+}
+
 /// The match cannot be played: the error contains `message`, and there is no file of games.
 fn assert_unplayable(folder: &Folder, second: &str, arguments: &[&str], message: &str) {
     let pgn = folder.text("match.pgn");
@@ -608,6 +800,10 @@ fn unusable_files_and_arguments_leave_no_file() {
         &["--sprt", "5,0,0.05,0.05"],
         &["--draw", "1,2"],
         &["--resign", "0,6"],
+        &["--resign", "3,600"],
+        &["--draw", "35,8,20"],
+        &["--st", "1e19"],
+        &["--tc", "60+1e10"],
         &["--pairs", "0"],
     ] {
         assert_eq!(
