@@ -11,7 +11,7 @@ use flate2::{Compression, GzBuilder};
 use crate::{
     files::{self, output::NewFile},
     lc0::{
-        Calibration, ConvertOptions, DataType, Net, NetError, OnnxModel, Operators,
+        Calibration, ConvertOptions, DataType, InputFormat, Net, NetError, OnnxModel, Operators,
         calibration_model, from_onnx, to_onnx,
     },
 };
@@ -43,6 +43,10 @@ pub struct ConvertArgs {
     /// Fixed batch size, which OpenVINO and TensorRT run faster; by default any size is possible.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub batch: Option<u32>,
+    /// Input planes of an ONNX model, if they are not the classical ones and it has no metadata that says so (lc0's
+    /// leela2onnx writes none).
+    #[arg(long, value_name = "NAME", value_parser = input_format)]
+    pub input_format: Option<InputFormat>,
     /// Overwrite the output if it exists.
     #[arg(long)]
     pub force: bool,
@@ -69,6 +73,9 @@ pub fn convert(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
             bail!("{network} is an ONNX model already: name a .pb.gz or .pb file to write")
         }
         false => {}
+    }
+    if args.input_format.is_some() {
+        bail!("--input-format has no effect on a network of lc0, which states it");
     }
     let inputs = std::slice::from_ref(&args.network);
     // Created before the work, so that a file that cannot be written is reported at once.
@@ -115,7 +122,8 @@ fn wrap(args: &ConvertArgs, output: &Path) -> Result<()> {
     let file = NewFile::create(output, args.force, std::slice::from_ref(&args.network))?;
     let model = files::read(&args.network, MAX_MODEL_BYTES)
         .with_context(|| format!("cannot read {}", args.network.display()))?;
-    let mut bytes = from_onnx(&model).map_err(|error| error.in_file(&args.network))?;
+    let mut bytes =
+        from_onnx(&model, args.input_format).map_err(|error| error.in_file(&args.network))?;
     if has_ending(output, ".gz") {
         // No time and no name in the header, so that the same model gives the same file.
         let mut packer = GzBuilder::new().write(Vec::new(), Compression::default());
@@ -125,6 +133,14 @@ fn wrap(args: &ConvertArgs, output: &Path) -> Result<()> {
     file.finish_with(&bytes)?;
     print_line!("{} ({} bytes)", output.display(), bytes.len());
     Ok(())
+}
+
+/// A format of input planes by lc0's name.
+fn input_format(name: &str) -> Result<InputFormat> {
+    let mut formats = InputFormat::ALL.iter().copied();
+    let names = || InputFormat::ALL.iter().map(|format| format.lc0_name());
+    let found = formats.find(|format| format.lc0_name().eq_ignore_ascii_case(name));
+    found.with_context(|| format!("expected one of {}", names().collect::<Vec<_>>().join(", ")))
 }
 
 /// Whether a file's name ends like this, in any case.

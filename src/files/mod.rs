@@ -186,18 +186,26 @@ fn read_open(file: File, max_bytes: u64) -> io::Result<Vec<u8>> {
 /// As [`read_text`], and when it is neither a file nor a device that is read at once (`/dev/null`).
 pub fn read_text_at_once(path: &Path) -> Result<String> {
     let name = || format!("cannot read {}", path.display());
+    let bytes = read_at_once(path, MAX_TEXT_BYTES).with_context(name)?;
+    text_of(bytes).with_context(name)
+}
+
+/// As [`read`], for a thread that must not wait: pipes are refused.
+///
+/// # Errors
+/// As [`read`], and when it is a pipe.
+pub fn read_at_once(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut options = File::options();
     options.read(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    let file = options.open(path).with_context(name)?;
-    let kind = file.metadata().with_context(name)?.file_type();
+    let file = options.open(path)?;
     #[cfg(unix)]
-    if std::os::unix::fs::FileTypeExt::is_fifo(&kind) {
-        bail!("{}: it is a pipe; name a file", name());
+    if std::os::unix::fs::FileTypeExt::is_fifo(&file.metadata()?.file_type()) {
+        let text = "it is a pipe; name a file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    let bytes = read_open(file, MAX_TEXT_BYTES).with_context(name)?;
-    text_of(bytes).with_context(name)
+    read_open(file, max_bytes)
 }
 
 /// Reads a whole text file of at most a mebibyte. A byte order mark is removed.

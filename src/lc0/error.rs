@@ -49,9 +49,17 @@ pub enum NetError {
         /// The decoder's error.
         error: prost::DecodeError,
     },
-    /// The bytes of an ONNX model that no decoder should read.
-    #[error("damaged ONNX model: the {message} at byte {at} has {found}")]
-    OnnxBytes {
+    /// A file that is another thing than the ONNX model that its name promises.
+    #[error("not an ONNX model: {hint}")]
+    NotAModel {
+        /// What it is.
+        hint: &'static str,
+    },
+    /// Bytes that no decoder should read.
+    #[error("damaged {what}: the {message} at byte {at} has {found}")]
+    Wire {
+        /// Network or ONNX model.
+        what: &'static str,
         /// Where in the file.
         at: usize,
         /// The message of the format.

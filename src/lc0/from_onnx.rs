@@ -20,13 +20,19 @@ const FLOAT: i32 = 1;
 const OUTPUT_CLASSICAL: i32 = 1;
 const OUTPUT_WDL: i32 = 2;
 
-/// The uncompressed network file (`.pb`) with an ONNX model.
+/// The uncompressed network file (`.pb`) with an ONNX model. Its input planes are of the given format; otherwise of that
+/// in its metadata, or else the classical ones.
 ///
 /// # Errors
 /// When the model is damaged, or its inputs and outputs are not lc0's.
-pub fn from_onnx(bytes: &[u8]) -> Result<Vec<u8>, NetError> {
+pub fn from_onnx(bytes: &[u8], input_format: Option<InputFormat>) -> Result<Vec<u8>, NetError> {
     refuse_other_encodings(bytes)?;
     let model = read_onnx(bytes)?;
+    let metadata = super::onnx::read::metadata(bytes)?.into_iter();
+    let license = metadata
+        .filter(|(key, _)| metadata_key::LICENSE.contains(&&**key))
+        .map(|(_, text)| text)
+        .next();
     let (value, output) = match model.wdl {
         Some(_) => (ValueFormat::Wdl, OUTPUT_WDL),
         None => (ValueFormat::Classical, OUTPUT_CLASSICAL),
@@ -36,7 +42,7 @@ pub fn from_onnx(bytes: &[u8]) -> Result<Vec<u8>, NetError> {
         None => MovesLeftFormat::None,
     };
     let network_format = proto::NetworkFormat {
-        input: Some(model.input_format.number()),
+        input: Some(input_format.unwrap_or(model.input_format).number()),
         output: Some(output),
         network: Some(Structure::Onnx.number()),
         policy: Some(PolicyFormat::Classical.number()),
@@ -46,6 +52,7 @@ pub fn from_onnx(bytes: &[u8]) -> Result<Vec<u8>, NetError> {
     };
     let net = proto::ProtoNet {
         magic: Some(MAGIC),
+        license,
         min_version: Some(proto::EngineVersion {
             major: Some(0),
             minor: Some(MIN_VERSION),

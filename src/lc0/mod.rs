@@ -32,6 +32,7 @@ mod net;
 pub(crate) mod onnx;
 mod to_onnx;
 mod weights;
+mod wire;
 
 pub use describe::{Description, OnnxDescription};
 pub use error::NetError;
@@ -41,8 +42,8 @@ pub use model::{
     ALPHAZERO_PLANES, ALPHAZERO_POLICY, AlphaZeroMoves, Calibration, ConvertOptions, DataType,
     KernelModel, LegalMoves, OnnxEncoding, OnnxModel, PackedInput, SparseModel, metadata_key,
 };
-pub use net::Net;
 pub(crate) use net::read_file;
+pub use net::{Net, begins_like_onnx};
 pub use onnx::{
     PlaneSet,
     graph::{BATCH_DIMENSION, KERNEL_DOMAIN, Operators},

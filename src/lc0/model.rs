@@ -45,6 +45,8 @@ pub mod metadata_key {
     pub const ENCODING: &str = "scorn.encoding";
     /// lc0's name of the input planes, such as `INPUT_CLASSICAL_112_PLANE`.
     pub const INPUT_FORMAT: &str = "lc0.input_format";
+    /// The licence, in either spelling; lc0's comes first.
+    pub const LICENSE: [&str; 2] = ["license", "licence"];
     /// The name of the input tensor.
     pub const INPUT: &str = "lc0.input";
     /// The name of the output with policy logits.

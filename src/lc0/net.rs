@@ -1,22 +1,26 @@
 //! Network files: gzip or raw protobuf bytes, validated completely when they are read.
 
-use std::{io::Read, path::Path};
+use std::{fs::File, io::Read, path::Path};
 
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use prost::{Message, bytes::Bytes};
 
 use super::{
     architecture::Architecture,
     error::NetError,
     format::{Format, Structure},
-    proto,
+    proto, wire,
 };
 use crate::{files, hashing::sha256};
 
 /// The value of the first field of every lc0 network.
 pub(super) const MAGIC: u32 = 0x1c0;
 /// The first bytes of an uncompressed network: field 1, 32 bits, [`MAGIC`].
-const RAW_PREFIX: [u8; 5] = [0x0d, 0xc0, 0x01, 0x00, 0x00];
+pub(super) const RAW_PREFIX: [u8; 5] = [0x0d, 0xc0, 0x01, 0x00, 0x00];
+/// The first bytes of a gzip file.
+pub(super) const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// The first byte of an ONNX model: field 1, a number.
+const ONNX_START: u8 = 0x08;
 /// The first bytes of a file, by which its kind is recognised and which errors show.
 const START: u64 = 8;
 /// Maximum size of an uncompressed network, which is protobuf's; it stops decompression bombs.
@@ -34,11 +38,12 @@ pub struct Net {
 impl Net {
     /// Reads a network from the bytes of a file, compressed or not.
     pub fn parse(bytes: &[u8]) -> Result<Net, NetError> {
-        let message =
-            proto::ProtoNet::decode(unpack(bytes)?).map_err(|error| NetError::Protobuf {
-                what: "network",
-                error,
-            })?;
+        let raw = unpack(bytes)?;
+        wire::check_network(&raw)?;
+        let message = proto::ProtoNet::decode(raw).map_err(|error| NetError::Protobuf {
+            what: "network",
+            error,
+        })?;
         if message.magic() != MAGIC {
             return Err(not_a_network(bytes));
         }
@@ -56,9 +61,20 @@ impl Net {
         Ok(net)
     }
 
-    /// Whether uncompressed bytes begin like a network.
-    pub fn is_network(bytes: &[u8]) -> bool {
-        bytes.starts_with(&RAW_PREFIX)
+    /// Whether a file is there and begins, unpacked, like a network.
+    pub fn begins_like_one(path: &Path) -> bool {
+        let start = start_of(path, 1 << 10);
+        match start.starts_with(&GZIP) {
+            false => start.starts_with(&RAW_PREFIX),
+            true => {
+                let mut raw = Vec::new();
+                // The start of the file may not suffice for more.
+                let _ = MultiGzDecoder::new(&start[..])
+                    .take(START)
+                    .read_to_end(&mut raw);
+                raw.starts_with(&RAW_PREFIX)
+            }
+        }
     }
 
     /// Reads a network file. Errors contain its name.
@@ -100,17 +116,35 @@ impl Net {
     }
 }
 
-/// The bytes of a network file of any kind. Errors contain its name.
+/// The first bytes of a regular file; none if it cannot be read.
+fn start_of(path: &Path, most: u64) -> Vec<u8> {
+    let mut start = Vec::new();
+    // What is no file, such as a pipe, may have no end, or never begin.
+    if path.is_file()
+        && let Ok(file) = File::open(path)
+    {
+        let _ = file.take(most).read_to_end(&mut start);
+    }
+    start
+}
+
+/// Whether a file is there and begins like an ONNX model: all exporters write the version of the format first.
+pub fn begins_like_onnx(path: &Path) -> bool {
+    start_of(path, 1) == [ONNX_START]
+}
+
+/// The bytes of a network file of any kind, which is not a pipe: nothing might ever come from it. Errors contain its
+/// name.
 pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, NetError> {
-    files::read(path, MAX_BYTES).map_err(|error| NetError::from(error).in_file(path))
+    files::read_at_once(path, MAX_BYTES).map_err(|error| NetError::from(error).in_file(path))
 }
 
 /// The protobuf bytes of a file.
 fn unpack(bytes: &[u8]) -> Result<Bytes, NetError> {
-    let raw = match bytes.starts_with(&[0x1f, 0x8b]) {
+    let raw = match bytes.starts_with(&GZIP) {
         false => bytes.to_vec(),
         true => {
-            let (mut raw, mut decoder) = (Vec::new(), GzDecoder::new(bytes));
+            let (mut raw, mut decoder) = (Vec::new(), MultiGzDecoder::new(bytes));
             // The rest is unpacked only if this begins like a network.
             let mut read = |most: u64, raw: &mut Vec<u8>| {
                 let part = decoder.by_ref().take(most).read_to_end(raw);
@@ -144,7 +178,8 @@ fn not_a_network(bytes: &[u8]) -> NetError {
             "; it is a Git LFS pointer: fetch the file itself"
         }
         [b'<', ..] => "; it is a web page: the download failed",
-        [0x08, ..] => {
+        [] => "; the file is empty",
+        [ONNX_START, ..] => {
             "; it may be an ONNX model: those are used as they are, by names that end in .onnx"
         }
         _ => "",
@@ -158,6 +193,8 @@ fn not_a_network(bytes: &[u8]) -> NetError {
 
 #[cfg(test)]
 mod tests {
+    use flate2::{Compression, write::GzEncoder};
+
     use super::*;
 
     fn error(bytes: &[u8]) -> String {
@@ -166,7 +203,7 @@ mod tests {
 
     #[test]
     fn other_files_are_refused_with_a_hint() {
-        assert!(error(b"").contains("not an lc0 network"));
+        assert!(error(b"").contains("the file is empty"));
         assert!(error(b"2\n0.1 0.2").contains("old text format"));
         assert!(error(b"version https://git-lfs").contains("Git LFS"));
         assert!(error(&[0x1f, 0x8b, 8, 0, 0]).contains("gzip"));
@@ -175,6 +212,39 @@ mod tests {
             error(&RAW_PREFIX).contains("is missing"),
             "{}",
             error(&RAW_PREFIX)
+        );
+    }
+
+    /// bgzip and others write a file in parts.
+    #[test]
+    fn a_gzip_file_may_have_several_parts() {
+        use std::io::Write;
+        let pack = |bytes: &[u8]| {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        };
+        let raw = [&RAW_PREFIX[..], b"\x12\x03GPL"].concat();
+        let whole = error(&pack(&raw));
+        assert!(whole.contains("is missing"), "{whole}");
+        for at in [3, RAW_PREFIX.len(), RAW_PREFIX.len() + 2] {
+            let (start, rest) = raw.split_at(at);
+            assert_eq!(error(&[pack(start), pack(rest)].concat()), whole);
+        }
+    }
+
+    /// Nothing might ever come from it.
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("x.pb.gz");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let error = Net::load(&pipe).err().unwrap().to_string();
+        assert!(
+            error.contains("x.pb.gz") && error.contains("it is a pipe"),
+            "{error}"
         );
     }
 

@@ -69,6 +69,18 @@ pub enum EvaluateError {
         /// The tensor's name.
         output: String,
     },
+    /// The network's value is none.
+    #[error("{network} is not usable: its output {output} has {found}; {missing}")]
+    NotAValue {
+        /// The network's file or name.
+        network: String,
+        /// The tensor's name.
+        output: &'static str,
+        /// What was found.
+        found: String,
+        /// What the network may lack.
+        missing: &'static str,
+    },
     /// The backend, or the code around it, panicked.
     #[error("evaluating positions failed with a panic: {message}; please report this")]
     Panicked {

@@ -1,23 +1,25 @@
 //! The positions per second that an evaluator evaluates: the raw speed without a search.
 
 use std::{
-    sync::{
-        Barrier,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
+use crossbeam::sync::WaitGroup;
+use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{Batch, EvaluateError, Evaluator};
-use crate::chess::{History, moves::legal_moves};
+use crate::{
+    chess::{History, moves::legal_moves},
+    threads::spawn_scoped,
+};
 
 /// Speed at one batch size and number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Speed {
-    /// Threads that evaluated at the same time, each its own batches.
+    /// Threads that evaluated at the same time, each its own batches; fewer than wanted where the system refuses more.
     pub threads: usize,
     /// Positions per batch.
     pub batch: usize,
@@ -62,15 +64,15 @@ fn speed_of_sizes(
     time: Duration,
 ) -> Result<Speed, EvaluateError> {
     let (evaluated, batches) = (AtomicU64::new(0), AtomicU64::new(0));
-    let start = Barrier::new(threads);
-    let work = |seed: usize| -> Result<Duration, EvaluateError> {
+    let work = |seed: usize, ready: Option<WaitGroup>| -> Result<Duration, EvaluateError> {
         let of_size = |&size: &usize| random_positions(evaluator, size, seed as u64);
         let mut positions: Vec<Batch> = sizes.iter().map(of_size).collect();
         let mut each = positions.iter_mut();
         let warm_up = each.try_for_each(|batch| evaluator.evaluate(batch));
-        // Also after an error, or the other threads would wait for ever.
-        start.wait();
         warm_up?;
+        if let Some(ready) = ready {
+            ready.wait();
+        }
         let started = Instant::now();
         let mut next = 0;
         while started.elapsed() < time {
@@ -82,15 +84,28 @@ fn speed_of_sizes(
         }
         Ok(started.elapsed())
     };
+    // All begin when each is warm or has failed.
+    let (work, ready) = (&work, WaitGroup::new());
     let elapsed = thread::scope(|scope| {
-        let running: Vec<_> = (0..threads)
-            .map(|seed| scope.spawn(move || run_on_worker_thread(evaluator, || work(seed))))
-            .collect();
+        let start = |seed| {
+            let ready = Mutex::new(Some(ready.clone()));
+            let run = move || {
+                run_on_worker_thread(evaluator, || {
+                    let ready = ready.lock().take();
+                    work(seed, ready)
+                })
+            };
+            // Where the system refuses a thread, there are fewer.
+            spawn_scoped(scope, "speed", run).ok()
+        };
+        let running: Vec<_> = (0..threads).map_while(start).collect();
+        drop(ready);
         let finished = running
             .into_iter()
             .filter_map(|thread| thread.join().ok().flatten());
         finished.collect::<Result<Vec<Duration>, EvaluateError>>()
     })?;
+    let threads = elapsed.len();
     let seconds = elapsed
         .iter()
         .max()
@@ -134,7 +149,7 @@ fn random_positions(evaluator: &dyn Evaluator, size: usize, seed: u64) -> Batch 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::hash::HashEvaluator;
+    use crate::{network::hash::HashEvaluator, threads::faults};
 
     #[test]
     fn speeds_are_counted_over_all_threads() {
@@ -144,5 +159,13 @@ mod tests {
         let mixed = mixed_speed(&HashEvaluator, 8, 1, Duration::from_millis(20)).unwrap();
         assert_eq!((mixed.threads, mixed.batch), (1, 8));
         assert!(mixed.evals_per_second > 0.0);
+    }
+
+    /// Those that run do not wait for it.
+    #[test]
+    fn a_thread_that_the_system_refuses_is_left_out() {
+        let measure = || speed(&HashEvaluator, 8, 3, Duration::from_millis(5));
+        let (speed, _) = faults::during(|started| started == 1, measure);
+        assert_eq!(speed.unwrap().threads, 1);
     }
 }

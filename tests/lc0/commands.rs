@@ -31,6 +31,7 @@ fn convert_overwrites_only_with_force() {
         value_head: None,
         data_type: DataType::Float32,
         batch: Some(4),
+        input_format: None,
         force: false,
     };
     convert(&args, &unused).unwrap();

@@ -243,7 +243,7 @@ impl<'a> Naive<'a> {
         if self.format.input_embedding() == 2 {
             let ffn = w.ip_emb_ffn.as_ref().unwrap();
             x = each(&x, |token| {
-                let y = self.feed_forward(token, ffn, self.default, alpha);
+                let y = self.feed_forward(token, ffn, self.ffn_activation(self.default), alpha);
                 layer_norm(&y, &w.ip_emb_ffn_ln_gammas, &w.ip_emb_ffn_ln_betas, 1e-3)
             });
         }
@@ -258,6 +258,13 @@ impl<'a> Naive<'a> {
             );
         }
         x
+    }
+
+    fn ffn_activation(&self, default: i32) -> i32 {
+        match self.format.ffn_activation() {
+            0 => default,
+            other => other,
+        }
     }
 
     fn feed_forward(&self, x: &[f32], ffn: &proto::Ffn, activation: i32, alpha: f32) -> Vec<f32> {
@@ -306,17 +313,14 @@ impl<'a> Naive<'a> {
                 mixed[i].extend(sum);
             }
         }
-        let ffn_activation = match self.format.ffn_activation() {
-            0 => activation,
-            other => other,
-        };
         x.iter()
             .zip(&mixed)
             .map(|(x, mixed)| {
                 let output = dense(mixed, &mha.dense_w, &mha.dense_b);
                 let sum: Vec<f32> = x.iter().zip(output).map(|(x, y)| x + alpha * y).collect();
                 let x = layer_norm(&sum, &encoder.ln1_gammas, &encoder.ln1_betas, epsilon);
-                let y = self.feed_forward(&x, encoder.ffn.as_ref().unwrap(), ffn_activation, alpha);
+                let ffn = encoder.ffn.as_ref().unwrap();
+                let y = self.feed_forward(&x, ffn, self.ffn_activation(activation), alpha);
                 layer_norm(&y, &encoder.ln2_gammas, &encoder.ln2_betas, epsilon)
             })
             .collect()

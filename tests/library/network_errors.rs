@@ -132,7 +132,7 @@ fn broken_files(folder: &std::path::Path) -> Vec<(PathBuf, &'static str)> {
     nonsense.write_all(&[0x0d, 0xc0, 0x01, 0, 0]).unwrap();
     nonsense.write_all(&[0xff; 1000]).unwrap();
     let mut files = vec![
-        (write("empty.pb.gz", b""), "not an lc0 network"),
+        (write("empty.pb.gz", b""), "the file is empty"),
         (
             write("text.pb.gz", b"<html>404</html>"),
             "not an lc0 network",
@@ -141,7 +141,12 @@ fn broken_files(folder: &std::path::Path) -> Vec<(PathBuf, &'static str)> {
             write("nonsense.pb.gz", &nonsense.finish().unwrap()),
             "damaged",
         ),
-        (write("empty.onnx", b""), "missing"),
+        (write("empty.onnx", b""), "the file is empty"),
+        (write("packed.onnx", &[0x1f, 0x8b, 8, 0]), "packed by gzip"),
+        (
+            write("lc0.onnx", &[0x0d, 0xc0, 0x01, 0, 0]),
+            "one of lc0's networks",
+        ),
         (write("text.onnx", b"<html>404</html>"), "damaged"),
         (write("short.onnx", &tiny[..tiny.len() / 2]), "damaged"),
         (folder.join("missing.pb.gz"), "os error"),

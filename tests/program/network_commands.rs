@@ -161,8 +161,8 @@ fn a_network_goes_from_onnx_to_lc0_and_back() {
     let described = stdout(&scorn(&["describe", packed.to_str().unwrap()]));
     assert!(described.contains("NETWORK_ONNX"), "{described}");
 
-    // What cannot be converted is rejected with the reason, and nothing is written.
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // What cannot be converted is rejected with the reason, and nothing is written.
     let sparse = root.join("networks/sparse/scorn-sparse.onnx");
     let alphazero = root.join("tests/data/networks/alphazero.onnx");
     let out = at("out.pb.gz");
@@ -190,6 +190,28 @@ fn a_network_goes_from_onnx_to_lc0_and_back() {
     ];
     let refused = scorn(&flags);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--data-type has no effect"));
+}
+
+/// Planes that the model does not state, and a licence that it does.
+#[test]
+fn a_network_file_has_the_planes_and_the_licence_of_its_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let dense = root.join("networks/scorn-default.onnx");
+    let canonical = folder.path().join("canonical.pb.gz");
+    let said = |format: &str| {
+        let (from, to) = (dense.to_str().unwrap(), canonical.to_str().unwrap());
+        scorn(&["convert", from, to, "--force", "--input-format", format])
+    };
+    let wrong = said("INPUT_112");
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("INPUT_112_WITH_CANONICALIZATION_V2"));
+    stdout(&said("input_112_with_canonicalization"));
+    let described = stdout(&scorn(&["describe", canonical.to_str().unwrap()]));
+    assert!(
+        described.contains("INPUT_112_WITH_CANONICALIZATION\n"),
+        "{described}"
+    );
+    assert!(described.contains("GPL-3.0-or-later"), "{described}");
 }
 
 #[test]

@@ -8,6 +8,5 @@ pub(crate) mod legal_moves;
 pub(crate) mod pack;
 pub(crate) mod proto;
 pub(crate) mod read;
-mod wire;
 
 pub use inspect::PlaneSet;

@@ -11,7 +11,6 @@ use super::{
         planes_read,
     },
     proto::{Extent, GraphProto, ModelProto, StringStringEntry, ValueInfo, data_type},
-    wire,
 };
 use crate::lc0::{
     error::NetError,
@@ -20,8 +19,9 @@ use crate::lc0::{
         ALPHAZERO_PLANES, ALPHAZERO_POLICY, AlphaZeroMoves, ConvertOptions, DataType, OnnxEncoding,
         OnnxModel, metadata_key, tensor_name,
     },
-    net::Net,
+    net::{GZIP, Net, RAW_PREFIX},
     policy_list::POLICY_SIZE,
+    wire,
 };
 
 /// Reads an ONNX model with lc0's tensors: `/input/planes`, `/output/policy`, `/output/wdl` or `/output/value`, and
@@ -121,7 +121,20 @@ fn graph_of(model: &ModelProto) -> Result<&GraphProto, NetError> {
 
 /// Checks the bytes of a model and decodes them.
 pub(crate) fn decode(bytes: &[u8]) -> Result<ModelProto, NetError> {
-    wire::check(bytes)?;
+    let hint = match bytes {
+        [] => Some("the file is empty"),
+        _ if bytes.starts_with(&GZIP) => Some(
+            "it is packed by gzip: lc0's networks need names that end in .pb.gz, others have to be unpacked",
+        ),
+        _ if bytes.starts_with(&RAW_PREFIX) => {
+            Some("it is one of lc0's networks, whose names have to end in .pb or .pb.gz")
+        }
+        _ => None,
+    };
+    if let Some(hint) = hint {
+        return Err(NetError::NotAModel { hint });
+    }
+    wire::check_model(bytes)?;
     ModelProto::decode(Bytes::copy_from_slice(bytes)).map_err(|error| NetError::Protobuf {
         what: "ONNX model",
         error,
@@ -364,6 +377,8 @@ fn check(tensor: &ValueInfo, dims: &[i64]) -> Result<Option<usize>, NetError> {
     });
     let fits = match &extents {
         None => true,
+        // No position at all: OpenVINO divides by it.
+        Some(found) if matches!(found.first(), Some(Some(Extent::Value(0)))) => false,
         Some(found) => {
             let inner = found.iter().skip(1).zip(dims);
             let open_or = |extent: &Option<&Extent>, dim: i64| match extent {

@@ -70,11 +70,10 @@ impl Emitter {
         }
         x = self.graph.reshape("/embedding/tokens", &x, &[-1, width]);
         if let Some((ffn, norm)) = &body.embedding_ffn {
-            // This layer always has the default activation.
             x = self.feed_forward(
                 &x,
                 ("/embedding/ffn", ffn),
-                stack.activation,
+                self.format.ffn_activation.or(stack.activation),
                 ("/embedding/ffn/norm", norm),
                 (stack.alpha, WIDE_EPSILON),
             )?;

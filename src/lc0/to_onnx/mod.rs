@@ -159,7 +159,7 @@ fn metadata(
         ("lc0.network", net.name().map(str::to_owned)),
         ("lc0.network_sha256", Some(net.sha256().to_owned())),
         ("lc0.data_type", Some(options.data_type.name().to_owned())),
-        ("license", net.proto().license.clone()),
+        (super::metadata_key::LICENSE[0], net.proto().license.clone()),
     ];
     let entries = entries
         .into_iter()

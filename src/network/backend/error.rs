@@ -85,7 +85,10 @@ impl LoadError {
     pub fn is_about_the_network(&self) -> bool {
         match self {
             LoadError::Weights(error) => !matches!(error, WeightsError::Calibration { .. }),
-            LoadError::Evaluate(error) => matches!(error, EvaluateError::NotFinite { .. }),
+            LoadError::Evaluate(error) => matches!(
+                error,
+                EvaluateError::NotFinite { .. } | EvaluateError::NotAValue { .. }
+            ),
             _ => false,
         }
     }

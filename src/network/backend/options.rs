@@ -24,6 +24,9 @@ pub const THREADS: Setting = Setting {
     default: "1",
 };
 
+/// The most groups that another one may be within; the parser calls itself for each.
+const MAX_NESTING: usize = 8;
+
 /// Why a text is not in the syntax, or names a setting or value that does not exist.
 #[derive(Debug, Error, PartialEq)]
 pub enum OptionsError {
@@ -32,6 +35,9 @@ pub enum OptionsError {
         "BackendOptions: '{0}' has unbalanced brackets; the syntax is key=value,name(key=value)"
     )]
     Brackets(String),
+    /// Groups within too many others.
+    #[error("BackendOptions: groups may be within at most {MAX_NESTING} others")]
+    Nesting,
     /// A setting without name.
     #[error(
         "BackendOptions: '{0}' has a setting without a name; the syntax is key=value,name(key=value)"
@@ -82,6 +88,14 @@ impl BackendOptions {
     /// # Errors
     /// When brackets do not match or a setting has no name.
     pub fn parse(text: &str) -> Result<BackendOptions, OptionsError> {
+        BackendOptions::parse_within(text, 0)
+    }
+
+    /// Parses the text of a group that is within so many others.
+    fn parse_within(text: &str, nesting: usize) -> Result<BackendOptions, OptionsError> {
+        if nesting > MAX_NESTING {
+            return Err(OptionsError::Nesting);
+        }
         let mut options = BackendOptions::default();
         for part in split(text)? {
             let part = part.trim();
@@ -89,7 +103,7 @@ impl BackendOptions {
                 Some((name, rest)) if !name.contains('=') => {
                     let inner = rest.strip_suffix(')');
                     let inner = inner.ok_or_else(|| OptionsError::Brackets(text.to_owned()))?;
-                    let group = BackendOptions::parse(inner)?;
+                    let group = BackendOptions::parse_within(inner, nesting + 1)?;
                     options.groups.push((name.trim().to_owned(), group));
                 }
                 _ => {
@@ -261,6 +275,17 @@ fn split(text: &str) -> Result<Vec<&str>, OptionsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An option's value may come from anywhere, and a stack is finite.
+    #[test]
+    fn groups_are_within_few_others() {
+        let nested = |n: usize| "a(".repeat(n) + "threads=2" + &")".repeat(n);
+        assert!(BackendOptions::parse(&nested(MAX_NESTING)).is_ok());
+        for n in [MAX_NESTING + 1, 30_000] {
+            let error = BackendOptions::parse(&nested(n));
+            assert_eq!(error, Err(OptionsError::Nesting));
+        }
+    }
 
     #[test]
     fn settings_and_groups_are_read() {

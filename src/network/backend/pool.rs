@@ -394,11 +394,41 @@ impl NetworkEvaluator {
         if !value.m.is_finite() {
             return Err(self.not_finite("mlh"));
         }
+        self.check_value(outputs, row)?;
         value.m = value.m.max(0.0);
         batch.set_value(index, value);
         match self.read_policy(outputs, row, batch, index) {
             Some(()) => Ok(()),
             None => Err(self.not_finite("policy")),
+        }
+    }
+
+    /// Checks that the value is one: a network whose last softmax or tanh was left out loads and plays nonsense.
+    fn check_value(&self, outputs: &Outputs, row: usize) -> Result<(), EvaluateError> {
+        let not_a_value = |output, found, missing| {
+            Err(EvaluateError::NotAValue {
+                network: self.label.network.clone(),
+                output,
+                found,
+                missing,
+            })
+        };
+        match outputs.wdl.get(3 * row..3 * row + 3) {
+            Some(&[w, d, l]) => {
+                let is_sum = ((w + d + l) - 1.0).abs() <= ROUNDING;
+                if is_sum && w.min(d).min(l) >= -ROUNDING {
+                    return Ok(());
+                }
+                let found = format!("win, draw and loss of {w}, {d} and {l}");
+                not_a_value("wdl", found, "is its last softmax missing?")
+            }
+            _ => match outputs.value.get(row) {
+                Some(value) if value.abs() > 1.0 + ROUNDING => {
+                    let found = format!("a value of {value}, not within -1 and 1");
+                    not_a_value("value", found, "is its last tanh missing?")
+                }
+                _ => Ok(()),
+            },
         }
     }
 
@@ -436,6 +466,9 @@ impl NetworkEvaluator {
         }
     }
 }
+
+/// What 16-bit floats may add to or take from a value, generously.
+const ROUNDING: f32 = 0.03;
 
 /// Whether that is what the library complains about.
 fn is_out_of_memory(message: &str) -> bool {
@@ -594,11 +627,15 @@ mod tests {
         NetworkEvaluator::new(label, encoding, view, advice, (sessions, 9), factory).unwrap()
     }
 
-    /// A device that panics once when `panics` is set; `mlh` is its output for the plies left.
+    /// A device that panics once when `panics` is set; `mlh` is its output for the plies left, `value` and `wdl` are the
+    /// others.
+    #[derive(Clone)]
     struct Odd {
         panics: Arc<AtomicBool>,
         is_cold: bool,
         mlh: f32,
+        value: f32,
+        wdl: Vec<f32>,
     }
 
     impl DeviceSession for Odd {
@@ -613,7 +650,8 @@ mod tests {
                 "a panic on purpose"
             );
             outputs.policy = vec![0.0; inputs.len() * POLICY_SIZE];
-            outputs.value = vec![0.0; inputs.len()];
+            outputs.value = vec![self.value; inputs.len()];
+            outputs.wdl = self.wdl.repeat(inputs.len());
             outputs.mlh = vec![self.mlh; inputs.len()];
             Ok(())
         }
@@ -624,16 +662,53 @@ mod tests {
     }
 
     fn odd(mlh: f32) -> (NetworkEvaluator, Arc<AtomicBool>) {
+        odd_value(mlh, 0.0, &[])
+    }
+
+    fn odd_value(mlh: f32, value: f32, wdl: &[f32]) -> (NetworkEvaluator, Arc<AtomicBool>) {
         let panics = Arc::new(AtomicBool::new(false));
-        let shared = Arc::clone(&panics);
-        let factory: SessionFactory = Box::new(move || {
-            Ok(Box::new(Odd {
-                panics: Arc::clone(&shared),
-                is_cold: true,
-                mlh,
-            }))
-        });
+        let session = Odd {
+            panics: Arc::clone(&panics),
+            is_cold: true,
+            mlh,
+            value,
+            wdl: wdl.to_vec(),
+        };
+        let factory: SessionFactory = Box::new(move || Ok(Box::new(session.clone())));
         (evaluator(1, factory), panics)
+    }
+
+    /// A network without its last softmax or tanh would play nonsense.
+    #[test]
+    fn what_is_no_value_is_refused() {
+        let evaluate = |value: f32, wdl: &[f32]| {
+            let (evaluator, _) = odd_value(0.0, value, wdl);
+            let done = evaluator.evaluate(&mut batch(&evaluator, 2));
+            done.map_err(|error| error.to_string())
+        };
+        for (value, wdl) in [
+            (1.0, &[][..]),
+            (-1.004, &[]),
+            (0.0, &[1.0, 0.0, 0.0]),
+            (0.0, &[0.332, 0.332, 0.332]),
+            // The value counts only where there is nothing else.
+            (9.0, &[0.2, 0.5, 0.3]),
+        ] {
+            assert_eq!(evaluate(value, wdl), Ok(()), "{value} {wdl:?}");
+        }
+        for (value, wdl, missing) in [
+            (136.7, &[][..], "tanh"),
+            (-1.1, &[], "tanh"),
+            (0.0, &[2.0, -1.438, 0.4], "softmax"),
+            (0.0, &[0.9, -0.3, 0.4], "softmax"),
+            (0.0, &[0.1, 0.2, 0.1], "softmax"),
+        ] {
+            let error = evaluate(value, wdl).unwrap_err();
+            assert!(
+                error.contains("none is not usable") && error.contains(missing),
+                "{error}"
+            );
+        }
     }
 
     #[test]

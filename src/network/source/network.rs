@@ -7,7 +7,6 @@ use std::{
     borrow::Cow,
     cell::OnceCell,
     env, fs,
-    io::Read,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -19,7 +18,6 @@ use super::{
     calibrate::calibrate,
 };
 use crate::{
-    files,
     hashing::sha256,
     lc0::{self, ConvertOptions, DataType, Net, OnnxModel, format::Structure},
     sparse::file::{self, FileError},
@@ -303,7 +301,10 @@ fn candidates(folder: &Path) -> Vec<(SystemTime, PathBuf)> {
             .iter()
             .any(|ending| name.ends_with(ending))
     });
-    let networks = networks.filter(|entry| is_onnx(&entry.path()) || is_begun(&entry.path()));
+    let networks = networks.filter(|entry| match is_onnx(&entry.path()) {
+        true => lc0::begins_like_onnx(&entry.path()),
+        false => Net::begins_like_one(&entry.path()),
+    });
     let dated = networks.filter_map(|entry| {
         let changed = entry.metadata().ok()?.modified().ok()?;
         Some((changed, entry.path()))
@@ -311,33 +312,57 @@ fn candidates(folder: &Path) -> Vec<(SystemTime, PathBuf)> {
     dated.collect()
 }
 
-/// Whether a file, unpacked, begins like one of lc0's networks.
-fn is_begun(path: &Path) -> bool {
-    let mut start = Vec::new();
-    let read = files::open(path).map(|file| file.take(16).read_to_end(&mut start));
-    matches!(read, Ok(Ok(_))) && Net::is_network(&start)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
+    use flate2::{Compression, write::GzEncoder};
+
     use super::*;
 
     #[test]
     fn the_newest_network_is_discovered() {
         let folder = tempfile::tempdir().unwrap();
         assert!(candidates(folder.path()).is_empty());
-        for (name, age) in [
-            ("old.pb.gz", 90),
-            ("notes.txt", 0),
-            ("new.ONNX", 60),
-            ("no network.pb", 30),
-        ] {
-            let file = fs::File::create(folder.path().join(name)).unwrap();
-            let changed = SystemTime::now() - std::time::Duration::from_secs(age);
+        let network = b"\x0d\xc0\x01\x00\x00\x12\x03GPL";
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(network).unwrap();
+        let packed = packed.finish().unwrap();
+        // Older ones come later: each is found once those before it are gone.
+        let real: [(&str, &[u8]); 4] = [
+            ("new.pb.gz", &packed),
+            ("raw.pb", network),
+            ("model.ONNX", b"\x08\x08\x12\x07pytorch"),
+            ("unpacked.pb.gz", network),
+        ];
+        let others: [(&str, &[u8]); 5] = [
+            ("notes.txt", b"text"),
+            ("readme.onnx", b"readme"),
+            ("empty.pb", b""),
+            ("empty.onnx", b""),
+            ("no network.pb.gz", &packed[..4]),
+        ];
+        for (age, (name, bytes)) in others.into_iter().chain(real).enumerate() {
+            let path = folder.path().join(name);
+            fs::write(&path, bytes).unwrap();
+            let changed = SystemTime::now() - std::time::Duration::from_secs(60 * age as u64);
+            let file = fs::File::options().append(true).open(path).unwrap();
             file.set_modified(changed).unwrap();
         }
-        let newest = candidates(folder.path()).into_iter().max().unwrap().1;
-        assert!(newest.ends_with("new.ONNX"));
+        fs::create_dir(folder.path().join("models.onnx")).unwrap();
+        #[cfg(unix)]
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(folder.path().join("pipe.pb"))
+                .status()
+                .is_ok_and(|made| made.success())
+        );
+        for (name, _) in real {
+            let newest = candidates(folder.path()).into_iter().max().unwrap().1;
+            assert!(newest.ends_with(name), "{newest:?}");
+            fs::remove_file(newest).unwrap();
+        }
+        assert!(candidates(folder.path()).is_empty());
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Checks the bytes of an ONNX model before anything decodes them.
+//! Checks the bytes of an ONNX model, or of one of lc0's networks, before anything decodes them.
 //!
 //! Decoders differ: some allocate a declared length before they read it, some merge a message that is repeated and some
 //! keep the last one, some skip a field of the wrong type. A file could therefore be one model for the checks in
-//! [`bounds`](super::bounds) and another for the runtime. This walk follows the wire format of Protocol Buffers
+//! [`bounds`](super::onnx) and another for the runtime. This walk follows the wire format of Protocol Buffers
 //! through all messages that `onnx.proto` defines, and accepts only files that all decoders read in the same way:
 //!
 //! * every length is within the enclosing message, and packed values fill theirs exactly;
@@ -11,8 +11,11 @@
 //! * all values are in this file: nothing refers to another one.
 //!
 //! Unknown fields (of newer versions) are checked from outside only. Decoders skip them.
+//!
+//! Of lc0's networks only the messages that lists are made of are looked into: a decoder needs two kilobytes for an
+//! encoder that takes two bytes in the file.
 
-use crate::lc0::error::NetError;
+use super::error::NetError;
 
 /// Maximum nesting of messages. A node of a graph inside a graph is five levels deep; decoders recurse.
 const MAX_NESTING: usize = 40;
@@ -230,26 +233,91 @@ static DIMENSION: Schema = Schema {
     fields: &[one(1, Varint), one(2, Bytes), one(3, Bytes)],
 };
 
-/// Refuses bytes that decoders could read in different ways, or only with more memory than the file has.
-pub(super) fn check(bytes: &[u8]) -> Result<(), NetError> {
-    let mut walk = Walk {
-        bytes,
-        at: 0,
-        messages: 0,
-        fields: 0,
-    };
-    walk.message(&MODEL, bytes.len(), 1)
+static NETWORK: Schema = Schema {
+    name: "network",
+    fields: &[one(10, Message(&WEIGHTS))],
+};
+
+static WEIGHTS: Schema = Schema {
+    name: "weights",
+    fields: &[
+        list(2, Message(&PART)),
+        list(21, Message(&PART)),
+        list(27, Message(&PART)),
+        one(44, Message(&VALUE_HEADS)),
+        one(45, Message(&POLICY_HEADS)),
+    ],
+};
+
+static VALUE_HEADS: Schema = Schema {
+    name: "value heads",
+    fields: &[list(4, Message(&PART))],
+};
+
+static POLICY_HEADS: Schema = Schema {
+    name: "policy heads",
+    fields: &[
+        one(3, Message(&POLICY_HEAD)),
+        one(4, Message(&POLICY_HEAD)),
+        one(5, Message(&POLICY_HEAD)),
+        one(6, Message(&POLICY_HEAD)),
+        list(7, Message(&NAMED_POLICY_HEAD)),
+    ],
+};
+
+static NAMED_POLICY_HEAD: Schema = Schema {
+    name: "policy head with a name",
+    fields: &[one(2, Message(&POLICY_HEAD))],
+};
+
+static POLICY_HEAD: Schema = Schema {
+    name: "policy head",
+    fields: &[list(8, Message(&PART))],
+};
+
+/// A block, an encoder or a named head, of which there may be many.
+static PART: Schema = Schema {
+    name: "part of the network",
+    fields: &[],
+};
+
+/// The most parts of one of lc0's networks, some hundred times what the largest has.
+const MAX_PARTS: usize = 1 << 14;
+
+/// Refuses an ONNX model that decoders could read in different ways, or only with more memory than the file has.
+pub(super) fn check_model(bytes: &[u8]) -> Result<(), NetError> {
+    Walk::new(bytes, "ONNX model", MAX_MESSAGES).message(&MODEL, bytes.len(), 1)
+}
+
+/// The same for one of lc0's networks.
+pub(super) fn check_network(bytes: &[u8]) -> Result<(), NetError> {
+    Walk::new(bytes, "network", MAX_PARTS).message(&NETWORK, bytes.len(), 1)
 }
 
 /// A place in a file, and what was counted on the way.
 struct Walk<'a> {
     bytes: &'a [u8],
+    /// What the bytes should be, for errors.
+    what: &'static str,
+    /// Maximum number of messages.
+    max_messages: usize,
     at: usize,
     messages: usize,
     fields: usize,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(bytes: &'a [u8], what: &'static str, max_messages: usize) -> Walk<'a> {
+        Walk {
+            bytes,
+            what,
+            max_messages,
+            at: 0,
+            messages: 0,
+            fields: 0,
+        }
+    }
+
     /// Checks a message up to its end.
     fn message(&mut self, schema: &Schema, end: usize, nesting: usize) -> Result<(), NetError> {
         if nesting > MAX_NESTING {
@@ -257,8 +325,9 @@ impl Walk<'_> {
             return Err(self.error(schema, what));
         }
         self.messages += 1;
-        if self.messages > MAX_MESSAGES {
-            return Err(self.error(schema, format!("more than {MAX_MESSAGES} messages")));
+        if self.messages > self.max_messages {
+            let what = format!("more than {} messages", self.max_messages);
+            return Err(self.error(schema, what));
         }
         let mut seen = 0u64;
         while self.at < end {
@@ -379,7 +448,8 @@ impl Walk<'_> {
     }
 
     fn error(&self, schema: &Schema, found: String) -> NetError {
-        NetError::OnnxBytes {
+        NetError::Wire {
+            what: self.what,
             at: self.at,
             message: schema.name,
             found,
@@ -413,6 +483,38 @@ mod tests {
         bytes
     }
 
+    /// Two bytes in the file are two kilobytes in memory.
+    #[test]
+    fn a_network_has_no_more_parts_than_any_real_one() {
+        let network = |weights: &[u8]| field(10, weights);
+        let check = |weights: &[u8]| check_network(&network(weights)).map_err(|e| e.to_string());
+        let head = |parts: &[u8]| field(45, &field(7, &field(2, parts)));
+        for (many, few) in [
+            (field(27, b"").repeat(20_000), field(27, b"").repeat(100)),
+            (field(2, b"").repeat(20_000), field(2, b"").repeat(100)),
+            (
+                head(&field(8, b"").repeat(20_000)),
+                head(&field(8, b"").repeat(100)),
+            ),
+            (
+                field(44, &field(4, b"").repeat(20_000)),
+                field(44, &field(4, b"").repeat(100)),
+            ),
+        ] {
+            assert_eq!(check(&few), Ok(()));
+            let error = check(&many).unwrap_err();
+            assert!(
+                error.contains("damaged network") && error.contains("more than 16384 messages"),
+                "{error}"
+            );
+        }
+        assert!(
+            check(&declared(27, 5, b""))
+                .unwrap_err()
+                .contains("a field of 5 bytes")
+        );
+    }
+
     /// A model whose graph has these bytes.
     fn model(graph: &[u8]) -> Vec<u8> {
         field(7, graph)
@@ -424,7 +526,7 @@ mod tests {
     }
 
     fn refused(bytes: &[u8]) -> String {
-        check(bytes).unwrap_err().to_string()
+        check_model(bytes).unwrap_err().to_string()
     }
 
     const PETABYTE: u64 = 1 << 50;
@@ -455,10 +557,10 @@ mod tests {
             ..Default::default()
         };
         let bytes = model.encode_to_vec();
-        check(&bytes).unwrap();
+        check_model(&bytes).unwrap();
         // No beginning of it is whole, except for none of it and what stands before the graph.
         let whole: Vec<usize> = (0..=bytes.len())
-            .filter(|&end| check(&bytes[..end]).is_ok())
+            .filter(|&end| check_model(&bytes[..end]).is_ok())
             .collect();
         assert_eq!(whole, [0, 2, bytes.len()]);
     }
@@ -485,7 +587,7 @@ mod tests {
             let error = refused(&bytes);
             assert!(error.contains("are left"), "{error}");
         }
-        check(&model(&field(13, &dimension(1)))).unwrap();
+        check_model(&model(&field(13, &dimension(1)))).unwrap();
         // More than the enclosing message, less than the file.
         let inner = declared(1, 4, b"x");
         let error = refused(&[model(&field(13, &inner)), field(2, b"producer")].concat());
@@ -508,8 +610,8 @@ mod tests {
             assert!(error.contains("twice"), "{error}");
         }
         // One of the two is in another file: refused for the first reason that is met.
-        assert!(check(&attribute(&[tensor(&external), tensor(b"")].concat())).is_err());
-        assert!(check(&attribute(&[tensor(b""), tensor(&external)].concat())).is_err());
+        assert!(check_model(&attribute(&[tensor(&external), tensor(b"")].concat())).is_err());
+        assert!(check_model(&attribute(&[tensor(b""), tensor(&external)].concat())).is_err());
     }
 
     #[test]
@@ -530,7 +632,7 @@ mod tests {
                 assert!(error.contains("another file"), "{error}");
             }
         }
-        check(&model(&field(5, &number(14, 0)))).unwrap();
+        check_model(&model(&field(5, &number(14, 0)))).unwrap();
     }
 
     #[test]
@@ -550,7 +652,7 @@ mod tests {
             assert!(error.contains("field"), "{error}");
         }
         // Unknown fields of a known type are for newer versions.
-        check(
+        check_model(
             &[
                 field(100, b"new"),
                 number(101, 7),
@@ -569,13 +671,16 @@ mod tests {
             (4, &[0; 8], &[0; 7]),
             (10, &[0; 16], &[0; 12]),
         ] {
-            check(&tensor(&field(number, whole))).unwrap();
-            assert!(check(&tensor(&field(number, part))).is_err(), "{number}");
+            check_model(&tensor(&field(number, whole))).unwrap();
+            assert!(
+                check_model(&tensor(&field(number, part))).is_err(),
+                "{number}"
+            );
         }
         // A varint of eleven bytes, and one of ten that has 65 bits.
         assert!(refused(&tensor(&field(1, &[0xff; 11]))).contains("64 bits"));
         let largest = [&[0xff; 9][..], &[1]].concat();
-        check(&tensor(&field(1, &largest))).unwrap();
+        check_model(&tensor(&field(1, &largest))).unwrap();
         let larger = [&[0xff; 9][..], &[2]].concat();
         assert!(refused(&tensor(&field(1, &larger))).contains("64 bits"));
     }
@@ -593,7 +698,7 @@ mod tests {
         let many = field(5, b"").repeat(MAX_MESSAGES);
         let error = refused(&model(&field(1, &many)));
         assert!(error.contains("messages"), "{error}");
-        check(&model(&field(1, &many[..many.len() / 2]))).unwrap();
+        check_model(&model(&field(1, &many[..many.len() / 2]))).unwrap();
         let error = refused(&model(&field(1, &field(1, b"").repeat(MAX_FIELDS))));
         assert!(error.contains("fields"), "{error}");
     }
