@@ -3,17 +3,17 @@
 
 usage: watch.py [--engine=PROGRAM] [--ready=SECONDS] [--status=FOLDER] [FLAG...]
 
-lichess-bot runs this in place of the engine: the program beside this file, or the one given. Other flags and all lines
-are passed on unchanged. lichess-bot itself waits for a move for ever (its library limits the first one only). Here an
-engine that crashes is replaced at once, and one that does not answer in time is killed first: within four fifths of its
-clock (10 s more than a movetime, 5 s after stop, 10 s for uci, 15 s for isready or as --ready says). During a search,
-pondering included, the engine is asked every two seconds whether it is alive (isready, which an engine must answer at
-once), and killed if it does not say so within a tenth of its clock, at least 3 and at most 10 s. The new engine gets the
-options, the position, and the search with the remaining time. After three failures in one search this gives up, and
-lichess-bot sees a dead engine.
+lichess-bot runs this in place of the engine: the program beside this file, or the one given. Other flags and all
+lines are passed on unchanged. lichess-bot itself waits for a move for ever (its library limits the first one only).
+Here an engine that crashes is replaced at once, and one that does not answer in time is killed first: within four
+fifths of its clock (10 s more than a movetime, 5 s after stop, 10 s for uci, 15 s for isready or as --ready says).
+During a search, pondering included, the engine is asked every two seconds whether it is alive (isready, which an
+engine must answer at once), and killed if it does not say so within a tenth of its clock, at least 3 and at most
+10 s. The new engine gets the options, the position, and the search with the remaining time. After three failures in
+one search this gives up, and lichess-bot sees a dead engine.
 
-With --status, counters are kept in the folder, which health.py reads: a file for each running watch, and the totals of
-those that have ended.
+With --status, counters are kept in the folder, which health.py reads: a file for each running watch, and the totals
+of those that have ended.
 """
 
 import contextlib
@@ -47,6 +47,8 @@ PROBE_PATIENCE = (3.0, 10.0)
 """The least and the most seconds for that."""
 MAX_LATE = 1.0
 """Seconds by which this script may itself wake up too late before answers get as much more time."""
+MAX_LINES = 100
+"""Lines of an engine that are kept: one that prints faster than lichess-bot reads then waits, as with a pipe."""
 FAILURES = 3
 """Engines that may fail in one search."""
 CLOCKS = ("wtime", "btime")
@@ -137,7 +139,8 @@ class Status:
         with contextlib.suppress(OSError), open(os.path.join(self.folder, "lock"), "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             totals = dict(COUNTERS)
-            with contextlib.suppress(OSError, ValueError), open(os.path.join(self.folder, "total.json"), encoding="utf-8") as file:
+            path = os.path.join(self.folder, "total.json")
+            with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
                 totals |= json.load(file)
             for name, value in self.counters.items():
                 totals[name] = max(totals[name], value) if name == "slowest" else totals[name] + value
@@ -176,11 +179,14 @@ class Watch:
         """Starts an engine; its lines go into the queue."""
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         engine = self.engine = subprocess.Popen(self.command, text=True, bufsize=1, errors="replace", **pipes)
+        # The room is for this engine's lines alone: lichess-bot's are always taken.
+        room = threading.Semaphore(MAX_LINES)
 
         def read():
             for line in engine.stdout:
-                self.lines.put((engine, line.rstrip("\n")))
-            self.lines.put((engine, None))
+                room.acquire()
+                self.lines.put((engine, line.rstrip("\n"), room))
+            self.lines.put((engine, None, None))
 
         threading.Thread(target=read, daemon=True).start()
 
@@ -305,42 +311,60 @@ class Watch:
         if answered or word == "bestmove":
             self.save_status()
 
+    def take_lines(self, until):
+        """The lines that are there; waits for one, at most until a time."""
+        lines = []
+        with contextlib.suppress(queue.Empty):
+            lines.append(self.lines.get(timeout=None if until is None else max(until - time.monotonic(), 0)))
+        return lines + [self.lines.get() for _ in range(self.lines.qsize())]
+
+    def handle(self, who, line):
+        """Handles a line; returns whether more may come."""
+        if who is None:
+            return self.hear(line)
+        if who is self.engine:
+            if line is None:
+                self.replace("has died")
+            else:
+                self.pass_on(line)
+        return True
+
+    def check_times(self, late):
+        """Acts if an answer is due or it is time for a probe; this comes so many seconds too late."""
+        if late > MAX_LATE:
+            # The whole machine stood still, or lichess-bot did not read, which is not the engine's fault.
+            more = late + MAX_LATE
+            for waiting in self.pending:
+                waiting.due += more
+            if self.own_uci_due is not None:
+                self.own_uci_due += more
+        due, now = self.due(), time.monotonic()
+        if due is not None and due <= now:
+            self.replace("does not answer")
+        elif self.next_probe is not None and self.next_probe <= now:
+            self.probe()
+
     def run(self):
         """Runs until lichess-bot closes its end."""
         self.start()
 
         def read():
             for line in sys.stdin:
-                self.lines.put((None, line.rstrip("\n")))
-            self.lines.put((None, "quit"))
+                self.lines.put((None, line.rstrip("\n"), None))
+            self.lines.put((None, "quit", None))
 
         threading.Thread(target=read, daemon=True).start()
-        while True:
-            due, now = self.due(), time.monotonic()
-            times = [max(at - now, 0) for at in (due, self.next_probe) if at is not None]
-            left = min(times, default=None)
-            try:
-                who, line = self.lines.get(timeout=left)
-            except queue.Empty:
-                late = time.monotonic() - now - left
-                if late > MAX_LATE:
-                    # The whole machine stood still, which is not the engine's fault.
-                    for waiting in self.pending:
-                        waiting.due += late
-                    if self.own_uci_due is not None:
-                        self.own_uci_due += late
-                elif due is not None and due <= time.monotonic():
-                    self.replace("does not answer")
-                else:
-                    self.probe()
-                continue
-            if who is None and not self.hear(line):
-                break
-            if who is self.engine:
-                if line is None:
-                    self.replace("has died")
-                else:
-                    self.pass_on(line)
+        is_open = True
+        while is_open:
+            times = [at for at in (self.due(), self.next_probe) if at is not None]
+            until = max(min(times), time.monotonic()) if times else None
+            # An engine may print without end, so the times are looked at after every few lines.
+            for who, line, room in self.take_lines(until):
+                if room:
+                    room.release()
+                is_open = is_open and self.handle(who, line)
+            if is_open and until is not None:
+                self.check_times(time.monotonic() - until)
         try:
             self.engine.wait(STOP_PATIENCE)
         except subprocess.TimeoutExpired:
@@ -349,8 +373,8 @@ class Watch:
 
 
 def main():
-    own = {"--engine": os.path.join(os.path.dirname(os.path.abspath(__file__)), "scorn"), "--ready": str(READY_PATIENCE),
-           "--status": ""}
+    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scorn")
+    own = {"--engine": beside, "--ready": str(READY_PATIENCE), "--status": ""}
     flags = []
     for flag in sys.argv[1:]:
         name, _, value = flag.partition("=")

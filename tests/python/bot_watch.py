@@ -36,10 +36,13 @@ class Session:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
         self.process = subprocess.Popen(command, **pipes)
         self.lines, self.heard = queue.Queue(), []
+        self.may_read = threading.Event()
+        self.may_read.set()
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
         for line in self.process.stdout:
+            self.may_read.wait()
             self.lines.put(line.rstrip("\n"))
         self.lines.put(None)
 
@@ -50,10 +53,15 @@ class Session:
 
     def until(self, word):
         """The next line that starts with a word; all lines before it go to `heard`."""
-        self.heard = []
+        self.heard, end = [], time.monotonic() + PATIENCE
         while True:
-            line = self.lines.get(timeout=PATIENCE)
-            check(line is not None, f"it ended while waiting for {word}: {self.heard}")
+            # An engine that prints without end is no answer.
+            check(time.monotonic() < end, f"no {word} after {len(self.heard)} lines: {self.heard[-5:]}")
+            try:
+                line = self.lines.get(timeout=1.0)
+            except queue.Empty:
+                continue
+            check(line is not None, f"it ended while waiting for {word}: {self.heard[-20:]}")
             if line.split() and line.split()[0] == word:
                 return line
             self.heard.append(line)
@@ -88,9 +96,10 @@ def check(condition, message):
 def took_over(session, old, reason):
     """Another engine has taken over for this reason, and that was reported once."""
     said = [line for line in session.heard if "watch:" in line]
-    check(len(said) == 1 and reason in said[0], f"{reason}: {session.heard}")
+    check(len(said) == 1 and reason in said[0], f"{reason}: {said} in {session.heard[-20:]}")
     check(not Path(f"/proc/{old}").exists() or session.engine() != old, "the old engine is still there")
-    check(not any(line.startswith(("id ", "option ", "uciok")) for line in session.heard), "the engine identified itself twice")
+    twice = [line for line in session.heard if line.startswith(("id ", "option ", "uciok"))]
+    check(not twice, f"the engine identified itself twice: {twice}")
 
 
 def searches(scorn):
@@ -101,8 +110,8 @@ def searches(scorn):
         session.send("uci")
         session.until("uciok")
         check(any(line.startswith("option name ScLimit ") for line in session.heard), "no options")
-        session.send(f"setoption name LogFile value {log}", "setoption name CPuct value 2", "setoption name CPuct value 3")
-        session.send("ucinewgame", "isready")
+        session.send(f"setoption name LogFile value {log}")
+        session.send("setoption name CPuct value 2", "setoption name CPuct value 3", "ucinewgame", "isready")
         session.until("readyok")
 
         # Undisturbed.
@@ -200,10 +209,68 @@ done
             check(session.ask(PLACE, "go nodes 5") == FORCED, "another position")
             health = [sys.executable, str(WATCH.with_name("health.py")), "--status", str(status)]
             report = json.loads(subprocess.run(health, capture_output=True, text=True, check=True).stdout)
-            check((report["ok"], report["engines"], report["stalls"], report["searches"]) == (True, 1, 1, 1), f"{report}")
+            check(report["ok"] and report["engines"] == 1, f"{report}")
+            check((report["stalls"], report["searches"]) == (1, 1), f"{report}")
             session.end()
             report = json.loads(subprocess.run(health, capture_output=True, text=True, check=True).stdout)
             check((report["engines"], report["stalls"], report["searches"]) == (0, 1, 1), f"{report}")
+
+
+def floods(scorn):
+    """An engine that prints without end is replaced as one that is silent; it waits while nobody reads."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        for may_read in (True, False):
+            mark, script = folder / f"mark-{may_read}", folder / f"floods-{may_read}"
+            script.write_text(f"""#!/bin/sh
+if [ -e {mark} ]; then exec {scorn} --backend hash --threads 1; fi
+touch {mark}
+while read -r line; do
+    case "$line" in
+    uci) echo uciok ;;
+    isready) echo readyok ;;
+    go*) while :; do echo info string busy; done ;;
+    esac
+done
+""")
+            script.chmod(0o755)
+            session = Session(script)
+            session.send("uci", "isready")
+            session.until("readyok")
+            old = session.engine()
+            session.send(PLACE, "go wtime 1500 btime 1500")
+            if not may_read:
+                session.may_read.clear()
+                time.sleep(5.0)
+                status = Path(f"/proc/{session.process.pid}/status").read_text()
+                peak = int(status.partition("VmHWM:")[2].split()[0]) // 1024
+                check(peak < 60, f"{peak} MiB for lines that nobody reads")
+                session.may_read.set()
+            check(session.until("bestmove").split()[1] == FORCED, "another position")
+            took_over(session, old, "does not answer")
+            session.end()
+
+        # One that does listen meanwhile is asked and told to stop in time.
+        script = folder / "talks"
+        script.write_text("""#!/bin/sh
+while read -r line; do
+    case "$line" in
+    uci) echo uciok ;;
+    isready) echo readyok ;;
+    go*) (while :; do echo info string busy; done) & ;;
+    stop) kill $!; wait; echo bestmove e2e4 ;;
+    quit) exit ;;
+    esac
+done
+""")
+        script.chmod(0o755)
+        session = Session(script)
+        session.send("uci", "isready", "go infinite")
+        session.until("readyok")
+        time.sleep(6.0)
+        check(session.ask("stop") == "e2e4", "another move")
+        check(not any("watch:" in line for line in session.heard), "an engine that answered was replaced")
+        session.end()
 
 
 def health():
@@ -213,7 +280,8 @@ def health():
         script = [sys.executable, str(WATCH.with_name("health.py")), "--status", str(folder)]
         stuck = {"pid": os.getpid(), "state": "searching", "updated": 0, "due": time.time() - 60}
         (folder / "watch-1.json").write_text(json.dumps(stuck | {"searches": 3, "seconds": 1.5, "slowest": 1.0}))
-        (folder / "games.pgn").write_text('[White "Bot"]\n[Black "x"]\n[Result "1-0"]\n\n*\n\n[White "x"]\n[Result "1-0"]\n\n')
+        two = '[White "Bot"]\n[Black "x"]\n[Result "1-0"]\n\n*\n\n[White "x"]\n[Result "1-0"]\n\n'
+        (folder / "games.pgn").write_text(two)
         config = folder / "config.yml"
         config.touch(0o644)
         more = ["--games", str(folder), "--bot", "bot", "--config", str(config)]
@@ -258,6 +326,7 @@ def main():
     health()
     endings(scorn)
     handshakes(scorn)
+    floods(scorn)
     searches(scorn)
     print(f"engines that hang and die behind watch.py: answered in {time.monotonic() - begun:.0f} s")
 
