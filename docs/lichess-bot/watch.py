@@ -9,8 +9,9 @@ Here an engine that crashes is replaced at once, and one that does not answer in
 fifths of its clock (10 s more than a movetime, 5 s after stop, 10 s for uci, 15 s for isready or as --ready says).
 During a search, pondering included, the engine is asked every two seconds whether it is alive (isready, which an
 engine must answer at once), and killed if it does not say so within a tenth of its clock, at least 3 and at most
-10 s. The new engine gets the options, the position, and the search with the remaining time. After three failures in
-one search this gives up, and lichess-bot sees a dead engine.
+10 s. The new engine gets the options, the position, and the search with the remaining time. As it may have to load
+its network first, it has the time for isready in any case, as far as the clock allows. After three failures in one
+search this gives up, and lichess-bot sees a dead engine.
 
 With --status, counters are kept in the folder, which health.py reads: a file for each running watch, and the totals
 of those that have ended.
@@ -169,6 +170,8 @@ class Watch:
         self.options, self.position, self.go = {}, "position startpos", None
         self.since, self.deadline = 0.0, None
         self.is_stopped = self.is_new_game = self.is_swallowing = False
+        # Whether the engine may have its network still to load.
+        self.is_fresh = True
         # The commands that wait for their answers, in their order.
         self.pending = []
         self.own_uci_due = None
@@ -179,6 +182,7 @@ class Watch:
         """Starts an engine; its lines go into the queue."""
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         engine = self.engine = subprocess.Popen(self.command, text=True, bufsize=1, errors="replace", **pipes)
+        self.is_fresh = True
         # The room is for this engine's lines alone: lichess-bot's are always taken.
         room = threading.Semaphore(MAX_LINES)
 
@@ -209,7 +213,7 @@ class Watch:
         """Asks an engine that searches whether it is alive."""
         self.next_probe = time.monotonic() + PROBE_INTERVAL
         if not any(waiting.is_probe for waiting in self.pending):
-            due = time.monotonic() + probe_patience(self.go, self.position)
+            due = time.monotonic() + self.at_least_loading(probe_patience(self.go, self.position))
             self.pending.append(Waiting("isready", due, is_probe=True))
             self.tell("isready")
 
@@ -256,8 +260,19 @@ class Watch:
             self.tell(again)
             self.expect(patience(again, self.position))
 
+    def clock_left(self):
+        """Seconds that are left on the clock of the search."""
+        clock = numbers(self.go).get(own_clock(self.position))
+        is_running = "ponder" not in self.go.split()
+        passed = time.monotonic() - self.since if is_running else 0
+        return float("inf") if clock is None else clock / 1000 - passed
+
+    def at_least_loading(self, seconds):
+        """The seconds, or those for isready if the network may be loaded first, as far as the clock allows."""
+        return max(seconds, min(self.patience["isready"], self.clock_left())) if self.is_fresh else seconds
+
     def expect(self, seconds):
-        self.deadline = None if seconds is None else time.monotonic() + seconds
+        self.deadline = None if seconds is None else time.monotonic() + self.at_least_loading(seconds)
 
     def hear(self, line):
         """Handles a line from lichess-bot; returns whether more may come."""
@@ -274,13 +289,14 @@ class Watch:
             self.go, self.since, self.is_stopped = line, time.monotonic(), False
             self.next_probe = self.since + PROBE_INTERVAL
             self.expect(patience(line, self.position))
-        elif word == "ponderhit" and self.go:
-            self.go = " ".join(part for part in self.go.split() if part != "ponder")
-            self.since = time.monotonic()
-            self.expect(patience(self.go, self.position))
-        elif word == "stop" and self.go:
-            self.is_stopped = True
-            self.expect(STOP_PATIENCE)
+        elif word in ("ponderhit", "stop") and self.go:
+            words = self.go.split()
+            if "ponder" in words:
+                # The opponent has moved: the clock runs from now on.
+                words.remove("ponder")
+                self.go, self.since = " ".join(words), time.monotonic()
+            self.is_stopped = self.is_stopped or word == "stop"
+            self.expect(STOP_PATIENCE if self.is_stopped else patience(self.go, self.position))
         self.tell(line)
         if word in ("uci", "isready", "go", "ponderhit", "stop"):
             self.save_status()
@@ -296,6 +312,8 @@ class Watch:
         answered = {"uciok": "uci", "readyok": "isready"}.get(word)
         if waiting := next((waiting for waiting in self.pending if waiting.word == answered), None):
             self.pending.remove(waiting)
+            if waiting.word == "isready":
+                self.is_fresh = False
             if waiting.is_probe:
                 return
             if not self.go:
@@ -304,6 +322,7 @@ class Watch:
             if self.go:
                 self.status.searched(time.monotonic() - self.since)
             self.go, self.deadline, self.next_probe, self.failures = None, None, None, 0
+            self.is_fresh = False
             # An engine that does not search may be loading a network.
             for waiting in self.pending:
                 waiting.due = max(waiting.due, time.monotonic() + self.patience[waiting.word])

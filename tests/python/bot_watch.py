@@ -32,7 +32,7 @@ class Session:
     """A UCI session with the engine through watch.py."""
 
     def __init__(self, engine, *flags):
-        command = [sys.executable, str(WATCH), f"--engine={engine}", *flags]
+        command = [sys.executable, str(WATCH), f"--engine={engine}", *map(str, flags)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
         self.process = subprocess.Popen(command, **pipes)
         self.lines, self.heard = queue.Queue(), []
@@ -273,6 +273,52 @@ done
         session.end()
 
 
+def loadings():
+    """A new engine has the time of --ready to load its network, but no more than there is on the clock."""
+    with tempfile.TemporaryDirectory() as folder:
+        # The first one loads nothing, and searches until it dies at stop. The next one loads.
+        engine = """
+import pathlib, sys, time
+mark = pathlib.Path(sys.argv[2])
+is_first, is_loaded = not mark.exists(), False
+mark.touch()
+for line in sys.stdin:
+    word = line.split()[0]
+    if not (is_first or is_loaded) and word in ("isready", "go"):
+        time.sleep(float(sys.argv[1]))
+        is_loaded = True
+    if word == "quit" or word == "stop" and is_first:
+        break
+    answer = {"uci": "uciok", "isready": "readyok", "go": "" if is_first else "bestmove e2e4"}.get(word)
+    if answer:
+        print(answer, flush=True)
+"""
+        program = Path(folder) / "engine.py"
+        program.write_text(engine)
+
+        def begin(name, seconds, *lines):
+            session = Session(sys.executable, "--ready=120", program, seconds, Path(folder) / name)
+            session.send("uci", "isready")
+            session.until("readyok")
+            session.old = session.engine()
+            session.send("position startpos", *lines)
+            return session
+
+        stopped = begin("stopped", 8, "go infinite", "stop")
+        pondering = begin("pondering", 8, "go ponder wtime 30000 btime 30000", "stop")
+        searching = begin("searching", 8, "go wtime 30000 btime 30000")
+        late = begin("late", 1000, "go wtime 6000 btime 6000")
+        for session in (searching, late):
+            session.hurt(signal.SIGKILL)
+        for session in (stopped, pondering, searching):
+            check(session.until("bestmove") == "bestmove e2e4", "another move")
+            took_over(session, session.old, "has died")
+            session.end()
+        while "does not answer" not in late.until("info"):
+            pass
+        check(late.process.wait(PATIENCE) == 1, f"it ended with {late.process.returncode}")
+
+
 def health():
     """health.py finds what is stuck, and a token that others can read."""
     with tempfile.TemporaryDirectory() as folder:
@@ -327,6 +373,7 @@ def main():
     endings(scorn)
     handshakes(scorn)
     floods(scorn)
+    loadings()
     searches(scorn)
     print(f"engines that hang and die behind watch.py: answered in {time.monotonic() - begun:.0f} s")
 
