@@ -52,6 +52,8 @@ MAX_LINES = 100
 """Lines of an engine that are kept: one that prints faster than lichess-bot reads then waits, as with a pipe."""
 FAILURES = 3
 """Engines that may fail in one search."""
+START_PAUSE = 2.0
+"""Seconds before another try to start an engine: its file may be missing while it is replaced."""
 CLOCKS = ("wtime", "btime")
 
 
@@ -102,17 +104,21 @@ def later(go, position, seconds):
 COUNTERS = {"searches": 0, "seconds": 0.0, "slowest": 0.0, "crashes": 0, "stalls": 0, "given_up": 0}
 
 
+def report(line):
+    """Tells lichess-bot something, which it only logs."""
+    print(f"info string watch: {line}", flush=True)
+
+
 class Status:
     """The counters of this process in a file of the folder; nothing without a folder."""
 
     def __init__(self, folder):
         self.folder = folder
         self.counters = dict(COUNTERS)
-        self.state = "starting"
-        if folder:
-            os.makedirs(folder, exist_ok=True)
+        self.has_failed = False
 
     def write(self, name, values):
+        os.makedirs(self.folder, exist_ok=True)
         path = os.path.join(self.folder, name)
         part = f"{path}.{os.getpid()}"
         with open(part, "w", encoding="utf-8") as file:
@@ -121,12 +127,16 @@ class Status:
 
     def save(self, state, deadline=None):
         """The state, and the time (of the clock on the wall) by which it should have changed."""
-        self.state = state
         if self.folder:
             due = None if deadline is None else time.time() + deadline - time.monotonic()
             own = {"pid": os.getpid(), "state": state, "updated": time.time(), "due": due}
-            with contextlib.suppress(OSError):
+            try:
                 self.write(f"watch-{os.getpid()}.json", own | self.counters)
+            except OSError as error:
+                # The game matters more. Said once, as it will be so for every move.
+                if not self.has_failed:
+                    report(f"no counters in {self.folder}: {error.strerror}")
+                self.has_failed = True
 
     def searched(self, seconds):
         self.counters["searches"] += 1
@@ -224,17 +234,27 @@ class Watch:
         """Replaces the engine by another one."""
         self.engine.kill()
         self.engine.wait()
-        self.failures += 1
         self.status.counters["crashes" if reason == "has died" else "stalls"] += 1
+        self.fail(reason)
+        while True:
+            try:
+                self.start()
+                break
+            except OSError as error:
+                self.fail(f"cannot be started ({error.strerror})")
+                time.sleep(START_PAUSE)
+        self.take_over()
+        self.save_status()
+
+    def fail(self, reason):
+        """Counts and reports a failure; ends if there are too many."""
+        self.failures += 1
         if self.failures >= FAILURES:
             self.status.counters["given_up"] += 1
             self.status.end()
-            print(f"info string watch: the engine {reason} again: giving up", flush=True)
+            report(f"the engine {reason} again: giving up")
             sys.exit(1)
-        print(f"info string watch: the engine {reason}: another one takes over", flush=True)
-        self.start()
-        self.take_over()
-        self.save_status()
+        report(f"the engine {reason}: another one takes over")
 
     def take_over(self):
         """Brings a new engine to where the old one was."""
@@ -365,7 +385,11 @@ class Watch:
 
     def run(self):
         """Runs until lichess-bot closes its end."""
-        self.start()
+        try:
+            self.start()
+        except OSError as error:
+            sys.exit(f"watch.py: {self.command[0]} cannot be started: {error.strerror}")
+        self.save_status()
 
         def read():
             for line in sys.stdin:

@@ -319,6 +319,47 @@ for line in sys.stdin:
         check(late.process.wait(PATIENCE) == 1, f"it ended with {late.process.returncode}")
 
 
+def starts(scorn):
+    """A program that is missing for a moment, for ever or from the start, and counters that cannot be kept."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        program, status = folder / "engine", folder / "status"
+        program.symlink_to(scorn)
+        session = Session(program, "--backend", "hash", "--threads", "1", f"--status={status}")
+        session.send("uci", "isready")
+        session.until("readyok")
+        program.unlink()
+        session.send(LATER, "go movetime 5000")
+        session.hurt(signal.SIGKILL)
+        said = session.until("info")
+        while "cannot be started" not in said:
+            said = session.until("info")
+        program.symlink_to(scorn)
+        check(session.until("bestmove").split()[1].startswith(FROM), "another position")
+        check("No such file" in said, said)
+        check(not any("watch:" in line for line in session.heard), f"{session.heard}")
+        program.unlink()
+        session.hurt(signal.SIGKILL)
+        check(session.process.wait(PATIENCE) == 1, f"it ended with {session.process.returncode}")
+        totals = json.loads((status / "total.json").read_text())
+        check((totals["crashes"], totals["given_up"], totals["searches"]) == (2, 1, 1), f"{totals}")
+
+        missing = subprocess.run([sys.executable, WATCH, f"--engine={program}"], stdin=subprocess.DEVNULL,
+                                 capture_output=True, text=True, check=False, timeout=PATIENCE)
+        check(missing.returncode == 1 and not missing.stdout, f"{missing}")
+        check(missing.stderr == f"watch.py: {program} cannot be started: No such file or directory\n", f"{missing}")
+
+        program.touch()
+        session = Session(scorn, "--backend", "hash", "--threads", "1", f"--status={program}/status")
+        session.send("uci", "isready")
+        session.until("readyok")
+        heard = session.heard
+        check(session.ask(PLACE, "go nodes 5") == FORCED, "another position")
+        said = [line for line in heard + session.heard if "watch:" in line]
+        check(said == [f"info string watch: no counters in {program}/status: Not a directory"], f"{said}")
+        session.end()
+
+
 def health():
     """health.py finds what is stuck, and a token that others can read."""
     with tempfile.TemporaryDirectory() as folder:
@@ -374,6 +415,7 @@ def main():
     handshakes(scorn)
     floods(scorn)
     loadings()
+    starts(scorn)
     searches(scorn)
     print(f"engines that hang and die behind watch.py: answered in {time.monotonic() - begun:.0f} s")
 
