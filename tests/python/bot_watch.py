@@ -361,7 +361,7 @@ def starts(scorn):
 
 
 def health():
-    """health.py finds what is stuck, and a token that others can read."""
+    """health.py finds what is stuck, a token that others can read, and what is missing."""
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         script = [sys.executable, str(WATCH.with_name("health.py")), "--status", str(folder)]
@@ -387,6 +387,14 @@ def health():
         check(without_name.returncode == 2 and "--bot" in without_name.stderr, f"{without_name}")
         (folder / "watch-1.json").unlink()
         check(subprocess.run(script + more, capture_output=True, check=False).returncode == 0, "nothing is stuck now")
+        # What does not exist is not healthy. The last --status, --games and --config count.
+        for flag in ("--status", "--games", "--config"):
+            missing = [flag, str(folder / "missing")]
+            found = subprocess.run(script + more + missing, capture_output=True, text=True, check=False)
+            check(found.returncode == 1 and not found.stderr, f"{missing}: {found}")
+            expected = [f"{folder}/missing: No such file or directory"]
+            report = json.loads(found.stdout)
+            check(not report["ok"] and report["problems"] == expected, f"{missing}: {report}")
 
 
 def endings(scorn):
