@@ -26,6 +26,7 @@ LATER = "position fen 8/2k5/3p4/p2P1p2/P2P1P2/8/8/3K4 w - - 0 1 moves d1c2 c7b6"
 FROM = "c2"
 """Where only White's king can move, and nothing can be proven."""
 PATIENCE = 40.0
+LOG_PATIENCE = 20.0
 
 
 class Session:
@@ -36,6 +37,8 @@ class Session:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
         self.process = subprocess.Popen(command, **pipes)
         self.lines, self.heard = queue.Queue(), []
+        # A log of all engines, and the line that each of them writes to it before it may be hurt.
+        self.log, self.logged, self.started = None, "", 1
         self.may_read = threading.Event()
         self.may_read.set()
         threading.Thread(target=self.read, daemon=True).start()
@@ -78,9 +81,17 @@ class Session:
         check(len(set(children)) == 1, f"the watch has the children {children}")
         return int(children[0])
 
+    def wait_for_log(self):
+        """Waits until each engine has logged its line: a thread of its own writes it, maybe after the answer."""
+        end = time.monotonic() + LOG_PATIENCE
+        while self.log and self.log.read_text().count(self.logged) < self.started and time.monotonic() < end:
+            time.sleep(0.05)
+
     def hurt(self, how):
+        self.wait_for_log()
         old = self.engine()
         os.kill(old, how)
+        self.started += 1
         return old
 
     def end(self):
@@ -113,6 +124,7 @@ def searches(scorn):
         session.send(f"setoption name LogFile value {log}")
         session.send("setoption name CPuct value 2", "setoption name CPuct value 3", "ucinewgame", "isready")
         session.until("readyok")
+        session.log, session.logged = log, "setoption name CPuct value 3"
 
         # Undisturbed.
         check(session.ask(PLACE, "go wtime 60000 btime 60000") == FORCED, "the only move was not played")
@@ -172,6 +184,7 @@ def searches(scorn):
         check(not any("watch:" in line for line in session.heard), f"{session.heard}")
 
         # Every new one received the last value of each option.
+        session.wait_for_log()
         reported = [line for line in log.read_text().splitlines() if "setoption name CPuct" in line]
         check(sum("value 3" in line for line in reported) == 8, f"{reported}")
         check(sum("value 2" in line for line in reported) == 1, f"{reported}")
