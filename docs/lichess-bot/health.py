@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Prints the state and the counters of the bot as JSON, and fails if an engine is stuck.
+"""Prints the state and the counters of the bot as JSON, and fails if an engine is stuck or never started.
 
 usage: health.py --status FOLDER [--games FOLDER] [--bot NAME] [--config FILE]
 
-FOLDER of --status is that of watch.py, that of --games the pgn_directory of lichess-bot. The exit code is 1 if an answer is
-overdue by more than 30 s although watch.py runs, or if others can read the token in FILE. Needs nothing but Python.
+FOLDER of --status is that of watch.py, that of --games the pgn_directory of lichess-bot. The exit code is 1 if an
+answer is overdue by more than 30 s although watch.py runs, if others can read the token in FILE, or if a folder or
+the file cannot be read: watch.py makes the folder of --status when lichess-bot tries the engine at its start. Needs
+nothing but Python.
 """
 
 import argparse
 import json
+import os
 import re
 import stat
 import sys
@@ -25,6 +28,26 @@ def read(path):
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
+
+
+def unreadable(folders):
+    """Why folders cannot be read, in which nothing would be found otherwise."""
+    problems = []
+    for folder in folders:
+        try:
+            os.listdir(folder)
+        except OSError as error:
+            problems.append(f"{folder}: {error.strerror}")
+    return problems
+
+
+def exposed(config):
+    """What is wrong with the file that has the token."""
+    try:
+        mode = config.stat().st_mode
+    except OSError as error:
+        return [f"{config}: {error.strerror}"]
+    return [f"others can read the token: chmod 600 {config}"] if mode & (stat.S_IRWXG | stat.S_IRWXO) else []
 
 
 def is_running(pid):
@@ -71,10 +94,11 @@ def main():
         parser.error("--games needs --bot: the name under which the bot plays")
     sums, running = counters(args.status)
     now = time.time()
-    problems = [f"process {status['pid']}: {status['state']}, overdue since {now - status['due']:.0f} s"
-                for status in running if status["due"] is not None and now - status["due"] > OVERDUE]
-    if args.config and args.config.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        problems.append(f"others can read the token: chmod 600 {args.config}")
+    problems = unreadable(folder for folder in (args.status, args.games) if folder)
+    problems += [f"process {status['pid']}: {status['state']}, overdue since {now - status['due']:.0f} s"
+                 for status in running if status["due"] is not None and now - status["due"] > OVERDUE]
+    if args.config:
+        problems += exposed(args.config)
     report = {
         "ok": not problems, "problems": problems, "engines": len(running),
         "searches": sums["searches"], "mean_seconds": round(sums["seconds"] / max(sums["searches"], 1), 3),

@@ -3,17 +3,18 @@
 
 usage: watch.py [--engine=PROGRAM] [--ready=SECONDS] [--status=FOLDER] [FLAG...]
 
-lichess-bot runs this in place of the engine: the program beside this file, or the one given. Other flags and all lines
-are passed on unchanged. lichess-bot itself waits for a move for ever (its library limits the first one only). Here an
-engine that crashes is replaced at once, and one that does not answer in time is killed first: within four fifths of its
-clock (10 s more than a movetime, 5 s after stop, 10 s for uci, 15 s for isready or as --ready says). During a search,
-pondering included, the engine is asked every two seconds whether it is alive (isready, which an engine must answer at
-once), and killed if it does not say so within a tenth of its clock, at least 3 and at most 10 s. The new engine gets the
-options, the position, and the search with the remaining time. After three failures in one search this gives up, and
-lichess-bot sees a dead engine.
+lichess-bot runs this in place of the engine: the program beside this file, or the one given. Other flags and all
+lines are passed on unchanged. lichess-bot itself waits for a move for ever (its library limits the first one only).
+Here an engine that crashes is replaced at once, and one that does not answer in time is killed first: within four
+fifths of its clock (10 s more than a movetime, 5 s after stop, 10 s for uci, 15 s for isready or as --ready says).
+During a search, pondering included, the engine is asked every two seconds whether it is alive (isready, which an
+engine must answer at once), and killed if it does not say so within a tenth of its clock, at least 3 and at most
+10 s. The new engine gets the options, the position, and the search with the remaining time. As it may have to load
+its network first, it has the time for isready in any case, as far as the clock allows. After three failures in one
+search this gives up, and lichess-bot sees a dead engine.
 
-With --status, counters are kept in the folder, which health.py reads: a file for each running watch, and the totals of
-those that have ended.
+With --status, counters are kept in the folder, which health.py reads: a file for each running watch, and the totals
+of those that have ended.
 """
 
 import contextlib
@@ -47,8 +48,12 @@ PROBE_PATIENCE = (3.0, 10.0)
 """The least and the most seconds for that."""
 MAX_LATE = 1.0
 """Seconds by which this script may itself wake up too late before answers get as much more time."""
+MAX_LINES = 100
+"""Lines of an engine that are kept: one that prints faster than lichess-bot reads then waits, as with a pipe."""
 FAILURES = 3
 """Engines that may fail in one search."""
+START_PAUSE = 2.0
+"""Seconds before another try to start an engine: its file may be missing while it is replaced."""
 CLOCKS = ("wtime", "btime")
 
 
@@ -99,17 +104,21 @@ def later(go, position, seconds):
 COUNTERS = {"searches": 0, "seconds": 0.0, "slowest": 0.0, "crashes": 0, "stalls": 0, "given_up": 0}
 
 
+def report(line):
+    """Tells lichess-bot something, which it only logs."""
+    print(f"info string watch: {line}", flush=True)
+
+
 class Status:
     """The counters of this process in a file of the folder; nothing without a folder."""
 
     def __init__(self, folder):
         self.folder = folder
         self.counters = dict(COUNTERS)
-        self.state = "starting"
-        if folder:
-            os.makedirs(folder, exist_ok=True)
+        self.has_failed = False
 
     def write(self, name, values):
+        os.makedirs(self.folder, exist_ok=True)
         path = os.path.join(self.folder, name)
         part = f"{path}.{os.getpid()}"
         with open(part, "w", encoding="utf-8") as file:
@@ -118,12 +127,16 @@ class Status:
 
     def save(self, state, deadline=None):
         """The state, and the time (of the clock on the wall) by which it should have changed."""
-        self.state = state
         if self.folder:
             due = None if deadline is None else time.time() + deadline - time.monotonic()
             own = {"pid": os.getpid(), "state": state, "updated": time.time(), "due": due}
-            with contextlib.suppress(OSError):
+            try:
                 self.write(f"watch-{os.getpid()}.json", own | self.counters)
+            except OSError as error:
+                # The game matters more. Said once, as it will be so for every move.
+                if not self.has_failed:
+                    report(f"no counters in {self.folder}: {error.strerror}")
+                self.has_failed = True
 
     def searched(self, seconds):
         self.counters["searches"] += 1
@@ -137,7 +150,8 @@ class Status:
         with contextlib.suppress(OSError), open(os.path.join(self.folder, "lock"), "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             totals = dict(COUNTERS)
-            with contextlib.suppress(OSError, ValueError), open(os.path.join(self.folder, "total.json"), encoding="utf-8") as file:
+            path = os.path.join(self.folder, "total.json")
+            with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
                 totals |= json.load(file)
             for name, value in self.counters.items():
                 totals[name] = max(totals[name], value) if name == "slowest" else totals[name] + value
@@ -166,6 +180,8 @@ class Watch:
         self.options, self.position, self.go = {}, "position startpos", None
         self.since, self.deadline = 0.0, None
         self.is_stopped = self.is_new_game = self.is_swallowing = False
+        # Whether the engine may have its network still to load.
+        self.is_fresh = True
         # The commands that wait for their answers, in their order.
         self.pending = []
         self.own_uci_due = None
@@ -176,11 +192,15 @@ class Watch:
         """Starts an engine; its lines go into the queue."""
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         engine = self.engine = subprocess.Popen(self.command, text=True, bufsize=1, errors="replace", **pipes)
+        self.is_fresh = True
+        # The room is for this engine's lines alone: lichess-bot's are always taken.
+        room = threading.Semaphore(MAX_LINES)
 
         def read():
             for line in engine.stdout:
-                self.lines.put((engine, line.rstrip("\n")))
-            self.lines.put((engine, None))
+                room.acquire()
+                self.lines.put((engine, line.rstrip("\n"), room))
+            self.lines.put((engine, None, None))
 
         threading.Thread(target=read, daemon=True).start()
 
@@ -203,7 +223,7 @@ class Watch:
         """Asks an engine that searches whether it is alive."""
         self.next_probe = time.monotonic() + PROBE_INTERVAL
         if not any(waiting.is_probe for waiting in self.pending):
-            due = time.monotonic() + probe_patience(self.go, self.position)
+            due = time.monotonic() + self.at_least_loading(probe_patience(self.go, self.position))
             self.pending.append(Waiting("isready", due, is_probe=True))
             self.tell("isready")
 
@@ -214,17 +234,27 @@ class Watch:
         """Replaces the engine by another one."""
         self.engine.kill()
         self.engine.wait()
-        self.failures += 1
         self.status.counters["crashes" if reason == "has died" else "stalls"] += 1
+        self.fail(reason)
+        while True:
+            try:
+                self.start()
+                break
+            except OSError as error:
+                self.fail(f"cannot be started ({error.strerror})")
+                time.sleep(START_PAUSE)
+        self.take_over()
+        self.save_status()
+
+    def fail(self, reason):
+        """Counts and reports a failure; ends if there are too many."""
+        self.failures += 1
         if self.failures >= FAILURES:
             self.status.counters["given_up"] += 1
             self.status.end()
-            print(f"info string watch: the engine {reason} again: giving up", flush=True)
+            report(f"the engine {reason} again: giving up")
             sys.exit(1)
-        print(f"info string watch: the engine {reason}: another one takes over", flush=True)
-        self.start()
-        self.take_over()
-        self.save_status()
+        report(f"the engine {reason}: another one takes over")
 
     def take_over(self):
         """Brings a new engine to where the old one was."""
@@ -250,8 +280,19 @@ class Watch:
             self.tell(again)
             self.expect(patience(again, self.position))
 
+    def clock_left(self):
+        """Seconds that are left on the clock of the search."""
+        clock = numbers(self.go).get(own_clock(self.position))
+        is_running = "ponder" not in self.go.split()
+        passed = time.monotonic() - self.since if is_running else 0
+        return float("inf") if clock is None else clock / 1000 - passed
+
+    def at_least_loading(self, seconds):
+        """The seconds, or those for isready if the network may be loaded first, as far as the clock allows."""
+        return max(seconds, min(self.patience["isready"], self.clock_left())) if self.is_fresh else seconds
+
     def expect(self, seconds):
-        self.deadline = None if seconds is None else time.monotonic() + seconds
+        self.deadline = None if seconds is None else time.monotonic() + self.at_least_loading(seconds)
 
     def hear(self, line):
         """Handles a line from lichess-bot; returns whether more may come."""
@@ -268,13 +309,14 @@ class Watch:
             self.go, self.since, self.is_stopped = line, time.monotonic(), False
             self.next_probe = self.since + PROBE_INTERVAL
             self.expect(patience(line, self.position))
-        elif word == "ponderhit" and self.go:
-            self.go = " ".join(part for part in self.go.split() if part != "ponder")
-            self.since = time.monotonic()
-            self.expect(patience(self.go, self.position))
-        elif word == "stop" and self.go:
-            self.is_stopped = True
-            self.expect(STOP_PATIENCE)
+        elif word in ("ponderhit", "stop") and self.go:
+            words = self.go.split()
+            if "ponder" in words:
+                # The opponent has moved: the clock runs from now on.
+                words.remove("ponder")
+                self.go, self.since = " ".join(words), time.monotonic()
+            self.is_stopped = self.is_stopped or word == "stop"
+            self.expect(STOP_PATIENCE if self.is_stopped else patience(self.go, self.position))
         self.tell(line)
         if word in ("uci", "isready", "go", "ponderhit", "stop"):
             self.save_status()
@@ -290,6 +332,8 @@ class Watch:
         answered = {"uciok": "uci", "readyok": "isready"}.get(word)
         if waiting := next((waiting for waiting in self.pending if waiting.word == answered), None):
             self.pending.remove(waiting)
+            if waiting.word == "isready":
+                self.is_fresh = False
             if waiting.is_probe:
                 return
             if not self.go:
@@ -298,6 +342,7 @@ class Watch:
             if self.go:
                 self.status.searched(time.monotonic() - self.since)
             self.go, self.deadline, self.next_probe, self.failures = None, None, None, 0
+            self.is_fresh = False
             # An engine that does not search may be loading a network.
             for waiting in self.pending:
                 waiting.due = max(waiting.due, time.monotonic() + self.patience[waiting.word])
@@ -305,42 +350,64 @@ class Watch:
         if answered or word == "bestmove":
             self.save_status()
 
+    def take_lines(self, until):
+        """The lines that are there; waits for one, at most until a time."""
+        lines = []
+        with contextlib.suppress(queue.Empty):
+            lines.append(self.lines.get(timeout=None if until is None else max(until - time.monotonic(), 0)))
+        return lines + [self.lines.get() for _ in range(self.lines.qsize())]
+
+    def handle(self, who, line):
+        """Handles a line; returns whether more may come."""
+        if who is None:
+            return self.hear(line)
+        if who is self.engine:
+            if line is None:
+                self.replace("has died")
+            else:
+                self.pass_on(line)
+        return True
+
+    def check_times(self, late):
+        """Acts if an answer is due or it is time for a probe; this comes so many seconds too late."""
+        if late > MAX_LATE:
+            # The whole machine stood still, or lichess-bot did not read, which is not the engine's fault.
+            more = late + MAX_LATE
+            for waiting in self.pending:
+                waiting.due += more
+            if self.own_uci_due is not None:
+                self.own_uci_due += more
+        due, now = self.due(), time.monotonic()
+        if due is not None and due <= now:
+            self.replace("does not answer")
+        elif self.next_probe is not None and self.next_probe <= now:
+            self.probe()
+
     def run(self):
         """Runs until lichess-bot closes its end."""
-        self.start()
+        try:
+            self.start()
+        except OSError as error:
+            sys.exit(f"watch.py: {self.command[0]} cannot be started: {error.strerror}")
+        self.save_status()
 
         def read():
             for line in sys.stdin:
-                self.lines.put((None, line.rstrip("\n")))
-            self.lines.put((None, "quit"))
+                self.lines.put((None, line.rstrip("\n"), None))
+            self.lines.put((None, "quit", None))
 
         threading.Thread(target=read, daemon=True).start()
-        while True:
-            due, now = self.due(), time.monotonic()
-            times = [max(at - now, 0) for at in (due, self.next_probe) if at is not None]
-            left = min(times, default=None)
-            try:
-                who, line = self.lines.get(timeout=left)
-            except queue.Empty:
-                late = time.monotonic() - now - left
-                if late > MAX_LATE:
-                    # The whole machine stood still, which is not the engine's fault.
-                    for waiting in self.pending:
-                        waiting.due += late
-                    if self.own_uci_due is not None:
-                        self.own_uci_due += late
-                elif due is not None and due <= time.monotonic():
-                    self.replace("does not answer")
-                else:
-                    self.probe()
-                continue
-            if who is None and not self.hear(line):
-                break
-            if who is self.engine:
-                if line is None:
-                    self.replace("has died")
-                else:
-                    self.pass_on(line)
+        is_open = True
+        while is_open:
+            times = [at for at in (self.due(), self.next_probe) if at is not None]
+            until = max(min(times), time.monotonic()) if times else None
+            # An engine may print without end, so the times are looked at after every few lines.
+            for who, line, room in self.take_lines(until):
+                if room:
+                    room.release()
+                is_open = is_open and self.handle(who, line)
+            if is_open and until is not None:
+                self.check_times(time.monotonic() - until)
         try:
             self.engine.wait(STOP_PATIENCE)
         except subprocess.TimeoutExpired:
@@ -349,8 +416,8 @@ class Watch:
 
 
 def main():
-    own = {"--engine": os.path.join(os.path.dirname(os.path.abspath(__file__)), "scorn"), "--ready": str(READY_PATIENCE),
-           "--status": ""}
+    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scorn")
+    own = {"--engine": beside, "--ready": str(READY_PATIENCE), "--status": ""}
     flags = []
     for flag in sys.argv[1:]:
         name, _, value = flag.partition("=")

@@ -26,20 +26,26 @@ LATER = "position fen 8/2k5/3p4/p2P1p2/P2P1P2/8/8/3K4 w - - 0 1 moves d1c2 c7b6"
 FROM = "c2"
 """Where only White's king can move, and nothing can be proven."""
 PATIENCE = 40.0
+LOG_PATIENCE = 20.0
 
 
 class Session:
     """A UCI session with the engine through watch.py."""
 
     def __init__(self, engine, *flags):
-        command = [sys.executable, str(WATCH), f"--engine={engine}", *flags]
+        command = [sys.executable, str(WATCH), f"--engine={engine}", *map(str, flags)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
         self.process = subprocess.Popen(command, **pipes)
         self.lines, self.heard = queue.Queue(), []
+        # A log of all engines, and the line that each of them writes to it before it may be hurt.
+        self.log, self.logged, self.started = None, "", 1
+        self.may_read = threading.Event()
+        self.may_read.set()
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
         for line in self.process.stdout:
+            self.may_read.wait()
             self.lines.put(line.rstrip("\n"))
         self.lines.put(None)
 
@@ -50,10 +56,15 @@ class Session:
 
     def until(self, word):
         """The next line that starts with a word; all lines before it go to `heard`."""
-        self.heard = []
+        self.heard, end = [], time.monotonic() + PATIENCE
         while True:
-            line = self.lines.get(timeout=PATIENCE)
-            check(line is not None, f"it ended while waiting for {word}: {self.heard}")
+            # An engine that prints without end is no answer.
+            check(time.monotonic() < end, f"no {word} after {len(self.heard)} lines: {self.heard[-5:]}")
+            try:
+                line = self.lines.get(timeout=1.0)
+            except queue.Empty:
+                continue
+            check(line is not None, f"it ended while waiting for {word}: {self.heard[-20:]}")
             if line.split() and line.split()[0] == word:
                 return line
             self.heard.append(line)
@@ -70,9 +81,17 @@ class Session:
         check(len(set(children)) == 1, f"the watch has the children {children}")
         return int(children[0])
 
+    def wait_for_log(self):
+        """Waits until each engine has logged its line: a thread of its own writes it, maybe after the answer."""
+        end = time.monotonic() + LOG_PATIENCE
+        while self.log and self.log.read_text().count(self.logged) < self.started and time.monotonic() < end:
+            time.sleep(0.05)
+
     def hurt(self, how):
+        self.wait_for_log()
         old = self.engine()
         os.kill(old, how)
+        self.started += 1
         return old
 
     def end(self):
@@ -88,9 +107,10 @@ def check(condition, message):
 def took_over(session, old, reason):
     """Another engine has taken over for this reason, and that was reported once."""
     said = [line for line in session.heard if "watch:" in line]
-    check(len(said) == 1 and reason in said[0], f"{reason}: {session.heard}")
+    check(len(said) == 1 and reason in said[0], f"{reason}: {said} in {session.heard[-20:]}")
     check(not Path(f"/proc/{old}").exists() or session.engine() != old, "the old engine is still there")
-    check(not any(line.startswith(("id ", "option ", "uciok")) for line in session.heard), "the engine identified itself twice")
+    twice = [line for line in session.heard if line.startswith(("id ", "option ", "uciok"))]
+    check(not twice, f"the engine identified itself twice: {twice}")
 
 
 def searches(scorn):
@@ -101,9 +121,10 @@ def searches(scorn):
         session.send("uci")
         session.until("uciok")
         check(any(line.startswith("option name ScLimit ") for line in session.heard), "no options")
-        session.send(f"setoption name LogFile value {log}", "setoption name CPuct value 2", "setoption name CPuct value 3")
-        session.send("ucinewgame", "isready")
+        session.send(f"setoption name LogFile value {log}")
+        session.send("setoption name CPuct value 2", "setoption name CPuct value 3", "ucinewgame", "isready")
         session.until("readyok")
+        session.log, session.logged = log, "setoption name CPuct value 3"
 
         # Undisturbed.
         check(session.ask(PLACE, "go wtime 60000 btime 60000") == FORCED, "the only move was not played")
@@ -163,6 +184,7 @@ def searches(scorn):
         check(not any("watch:" in line for line in session.heard), f"{session.heard}")
 
         # Every new one received the last value of each option.
+        session.wait_for_log()
         reported = [line for line in log.read_text().splitlines() if "setoption name CPuct" in line]
         check(sum("value 3" in line for line in reported) == 8, f"{reported}")
         check(sum("value 2" in line for line in reported) == 1, f"{reported}")
@@ -200,20 +222,166 @@ done
             check(session.ask(PLACE, "go nodes 5") == FORCED, "another position")
             health = [sys.executable, str(WATCH.with_name("health.py")), "--status", str(status)]
             report = json.loads(subprocess.run(health, capture_output=True, text=True, check=True).stdout)
-            check((report["ok"], report["engines"], report["stalls"], report["searches"]) == (True, 1, 1, 1), f"{report}")
+            check(report["ok"] and report["engines"] == 1, f"{report}")
+            check((report["stalls"], report["searches"]) == (1, 1), f"{report}")
             session.end()
             report = json.loads(subprocess.run(health, capture_output=True, text=True, check=True).stdout)
             check((report["engines"], report["stalls"], report["searches"]) == (0, 1, 1), f"{report}")
 
 
+def floods(scorn):
+    """An engine that prints without end is replaced as one that is silent; it waits while nobody reads."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        for may_read in (True, False):
+            mark, script = folder / f"mark-{may_read}", folder / f"floods-{may_read}"
+            script.write_text(f"""#!/bin/sh
+if [ -e {mark} ]; then exec {scorn} --backend hash --threads 1; fi
+touch {mark}
+while read -r line; do
+    case "$line" in
+    uci) echo uciok ;;
+    isready) echo readyok ;;
+    go*) while :; do echo info string busy; done ;;
+    esac
+done
+""")
+            script.chmod(0o755)
+            session = Session(script)
+            session.send("uci", "isready")
+            session.until("readyok")
+            old = session.engine()
+            session.send(PLACE, "go wtime 1500 btime 1500")
+            if not may_read:
+                session.may_read.clear()
+                time.sleep(5.0)
+                status = Path(f"/proc/{session.process.pid}/status").read_text()
+                peak = int(status.partition("VmHWM:")[2].split()[0]) // 1024
+                check(peak < 60, f"{peak} MiB for lines that nobody reads")
+                session.may_read.set()
+            check(session.until("bestmove").split()[1] == FORCED, "another position")
+            took_over(session, old, "does not answer")
+            session.end()
+
+        # One that does listen meanwhile is asked and told to stop in time.
+        script = folder / "talks"
+        script.write_text("""#!/bin/sh
+while read -r line; do
+    case "$line" in
+    uci) echo uciok ;;
+    isready) echo readyok ;;
+    go*) (while :; do echo info string busy; done) & ;;
+    stop) kill $!; wait; echo bestmove e2e4 ;;
+    quit) exit ;;
+    esac
+done
+""")
+        script.chmod(0o755)
+        session = Session(script)
+        session.send("uci", "isready", "go infinite")
+        session.until("readyok")
+        time.sleep(6.0)
+        check(session.ask("stop") == "e2e4", "another move")
+        check(not any("watch:" in line for line in session.heard), "an engine that answered was replaced")
+        session.end()
+
+
+def loadings():
+    """A new engine has the time of --ready to load its network, but no more than there is on the clock."""
+    with tempfile.TemporaryDirectory() as folder:
+        # The first one loads nothing, and searches until it dies at stop. The next one loads.
+        engine = """
+import pathlib, sys, time
+mark = pathlib.Path(sys.argv[2])
+is_first, is_loaded = not mark.exists(), False
+mark.touch()
+for line in sys.stdin:
+    word = line.split()[0]
+    if not (is_first or is_loaded) and word in ("isready", "go"):
+        time.sleep(float(sys.argv[1]))
+        is_loaded = True
+    if word == "quit" or word == "stop" and is_first:
+        break
+    answer = {"uci": "uciok", "isready": "readyok", "go": "" if is_first else "bestmove e2e4"}.get(word)
+    if answer:
+        print(answer, flush=True)
+"""
+        program = Path(folder) / "engine.py"
+        program.write_text(engine)
+
+        def begin(name, seconds, *lines):
+            session = Session(sys.executable, "--ready=120", program, seconds, Path(folder) / name)
+            session.send("uci", "isready")
+            session.until("readyok")
+            session.old = session.engine()
+            session.send("position startpos", *lines)
+            return session
+
+        stopped = begin("stopped", 8, "go infinite", "stop")
+        pondering = begin("pondering", 8, "go ponder wtime 30000 btime 30000", "stop")
+        searching = begin("searching", 8, "go wtime 30000 btime 30000")
+        late = begin("late", 1000, "go wtime 6000 btime 6000")
+        for session in (searching, late):
+            session.hurt(signal.SIGKILL)
+        for session in (stopped, pondering, searching):
+            check(session.until("bestmove") == "bestmove e2e4", "another move")
+            took_over(session, session.old, "has died")
+            session.end()
+        while "does not answer" not in late.until("info"):
+            pass
+        check(late.process.wait(PATIENCE) == 1, f"it ended with {late.process.returncode}")
+
+
+def starts(scorn):
+    """A program that is missing for a moment, for ever or from the start, and counters that cannot be kept."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        program, status = folder / "engine", folder / "status"
+        program.symlink_to(scorn)
+        session = Session(program, "--backend", "hash", "--threads", "1", f"--status={status}")
+        session.send("uci", "isready")
+        session.until("readyok")
+        program.unlink()
+        session.send(LATER, "go movetime 5000")
+        session.hurt(signal.SIGKILL)
+        said = session.until("info")
+        while "cannot be started" not in said:
+            said = session.until("info")
+        program.symlink_to(scorn)
+        check(session.until("bestmove").split()[1].startswith(FROM), "another position")
+        check("No such file" in said, said)
+        check(not any("watch:" in line for line in session.heard), f"{session.heard}")
+        program.unlink()
+        session.hurt(signal.SIGKILL)
+        check(session.process.wait(PATIENCE) == 1, f"it ended with {session.process.returncode}")
+        totals = json.loads((status / "total.json").read_text())
+        check((totals["crashes"], totals["given_up"], totals["searches"]) == (2, 1, 1), f"{totals}")
+
+        missing = subprocess.run([sys.executable, WATCH, f"--engine={program}"], stdin=subprocess.DEVNULL,
+                                 capture_output=True, text=True, check=False, timeout=PATIENCE)
+        check(missing.returncode == 1 and not missing.stdout, f"{missing}")
+        check(missing.stderr == f"watch.py: {program} cannot be started: No such file or directory\n", f"{missing}")
+
+        program.touch()
+        session = Session(scorn, "--backend", "hash", "--threads", "1", f"--status={program}/status")
+        session.send("uci", "isready")
+        session.until("readyok")
+        heard = session.heard
+        check(session.ask(PLACE, "go nodes 5") == FORCED, "another position")
+        said = [line for line in heard + session.heard if "watch:" in line]
+        check(said == [f"info string watch: no counters in {program}/status: Not a directory"], f"{said}")
+        session.end()
+
+
 def health():
-    """health.py finds what is stuck, and a token that others can read."""
+    """health.py finds what is stuck, a token that others can read, and what is missing."""
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         script = [sys.executable, str(WATCH.with_name("health.py")), "--status", str(folder)]
         stuck = {"pid": os.getpid(), "state": "searching", "updated": 0, "due": time.time() - 60}
         (folder / "watch-1.json").write_text(json.dumps(stuck | {"searches": 3, "seconds": 1.5, "slowest": 1.0}))
-        (folder / "games.pgn").write_text('[White "Bot"]\n[Black "x"]\n[Result "1-0"]\n\n*\n\n[White "x"]\n[Result "1-0"]\n\n')
+        two = '[White "Bot"]\n[Black "x"]\n[Result "1-0"]\n\n*\n\n[White "x"]\n[Result "1-0"]\n\n'
+        (folder / "games.pgn").write_text(two)
         config = folder / "config.yml"
         config.touch(0o644)
         more = ["--games", str(folder), "--bot", "bot", "--config", str(config)]
@@ -232,6 +400,14 @@ def health():
         check(without_name.returncode == 2 and "--bot" in without_name.stderr, f"{without_name}")
         (folder / "watch-1.json").unlink()
         check(subprocess.run(script + more, capture_output=True, check=False).returncode == 0, "nothing is stuck now")
+        # What does not exist is not healthy. The last --status, --games and --config count.
+        for flag in ("--status", "--games", "--config"):
+            missing = [flag, str(folder / "missing")]
+            found = subprocess.run(script + more + missing, capture_output=True, text=True, check=False)
+            check(found.returncode == 1 and not found.stderr, f"{missing}: {found}")
+            expected = [f"{folder}/missing: No such file or directory"]
+            report = json.loads(found.stdout)
+            check(not report["ok"] and report["problems"] == expected, f"{missing}: {report}")
 
 
 def endings(scorn):
@@ -258,6 +434,9 @@ def main():
     health()
     endings(scorn)
     handshakes(scorn)
+    floods(scorn)
+    loadings()
+    starts(scorn)
     searches(scorn)
     print(f"engines that hang and die behind watch.py: answered in {time.monotonic() - begun:.0f} s")
 
