@@ -66,7 +66,7 @@ pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
         DatasetCommand::Visit(args) => {
             print_line!("{} positions", visit::run(args, options, load)?)
         }
-        DatasetCommand::Label(args) => print_line!("{} positions labelled", label::run(args)?),
+        DatasetCommand::Label(args) => print_line!("{}", label::run(args)?.text()),
         DatasetCommand::Tables(args) => {
             let (labelled, left_out) = tables::run(args)?;
             print_line!("{labelled} positions labelled, {left_out} skipped: not in the tables");
