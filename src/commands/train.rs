@@ -72,9 +72,9 @@ struct RunArgs {
     test_positions: usize,
     #[command(flatten)]
     sizes: SizeArgs,
-    /// Positions that a thread processes at a time
-    #[arg(long, default_value_t = 512, value_name = "N", value_parser = count::<usize>())]
-    chunk: usize,
+    /// Positions that a thread processes at a time [default: 512, or less so that all threads share a batch]
+    #[arg(long, value_name = "N", value_parser = count::<usize>())]
+    chunk: Option<usize>,
     /// Learning rate
     #[arg(long, default_value_t = 1e-3, value_name = "X", value_parser = positive)]
     rate: f64,
@@ -348,6 +348,11 @@ fn start(args: &StartArgs) -> Result<()> {
 fn export(args: &ExportArgs) -> Result<()> {
     recommended::check(&args.options)?;
     let checkpoint = Checkpoint::load(&args.checkpoint)?;
+    ensure!(
+        args.rating.is_none() || checkpoint.shape.inputs.has_history(),
+        "--rating has no effect on {}, whose network has no input of the rating (--inputs history): leave it out",
+        args.checkpoint.display()
+    );
     let seen = checkpoint.progress.positions.to_string();
     let metadata = [
         ("name", args.name.as_str()),
@@ -405,7 +410,9 @@ fn settings(args: &RunArgs) -> TrainingSettings {
         test_positions: args.test_positions,
         sizes: args.sizes.sizes(),
         batch: args.mixture.batch,
-        chunk: args.chunk,
+        chunk: args
+            .chunk
+            .unwrap_or_else(|| train::default_chunk(args.mixture.batch, args.mixture.threads)),
         rate: args.rate,
         warmup: args.warmup,
         weight_decay: args.weight_decay,

@@ -2,12 +2,26 @@
 
 use std::ops::ControlFlow;
 
+use clap::ValueEnum;
 use pgn_reader::{Outcome, RawComment, RawTag, Reader, SanPlus, Skip, Visitor};
 use shakmaty::{CastlingMode, Chess, Color, KnownOutcome, Position};
 
 use super::record::{NO_RESULT, NO_SCORE, Record, Source, mate_score};
 use crate::hashing::fnv1a;
 use crate::pgn::read::{castling_of_variant, max_tag_bytes, start_position};
+
+/// The position that the evaluation after a move, `[%eval 0.31]`, is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Evals {
+    /// That after the move in games annotated by Scorn (tag Annotator) or from lichess.org (tag Site), otherwise that
+    /// before the move.
+    #[default]
+    Auto,
+    /// The position before the move: the engine that made the move reports its search, as in matches.
+    Before,
+    /// The position after the move, as in games that were annotated later.
+    After,
+}
 
 /// A legal game.
 pub struct GameRecords {
@@ -48,7 +62,7 @@ impl GameRecords {
 }
 
 /// Reads the games of a text from [`Texts`](crate::pgn::text::Texts); a corrupt game is an error message.
-pub fn read_games(text: &[u8]) -> impl Iterator<Item = Result<GameRecords, String>> {
+pub fn read_games(text: &[u8], evals: Evals) -> impl Iterator<Item = Result<GameRecords, String>> {
     let mut reader = Reader::build(text)
         .set_supported_tag_line_length(max_tag_bytes(text.len()))
         .finish();
@@ -57,7 +71,7 @@ pub fn read_games(text: &[u8]) -> impl Iterator<Item = Result<GameRecords, Strin
         if !is_readable {
             return None;
         }
-        match reader.read_game(&mut RecordVisitor) {
+        match reader.read_game(&mut RecordVisitor(evals)) {
             Ok(game) => game,
             Err(error) => {
                 is_readable = false;
@@ -67,7 +81,7 @@ pub fn read_games(text: &[u8]) -> impl Iterator<Item = Result<GameRecords, Strin
     })
 }
 
-struct RecordVisitor;
+struct RecordVisitor(Evals);
 
 /// The tags of a game that records need.
 #[derive(Default)]
@@ -75,11 +89,17 @@ struct Tags {
     fen: Option<Vec<u8>>,
     outcome: Option<KnownOutcome>,
     chess960: bool,
+    /// Whether the tags are those of games with evaluations of the positions after the moves.
+    has_evals_after: bool,
 }
 
 struct Movetext {
     pos: Chess,
     game: GameRecords,
+    /// Whether evaluations are of the position after the move.
+    evals_after: bool,
+    /// The evaluation of the current position by the comments after the last move, for the side to move.
+    score: Option<i16>,
 }
 
 impl Visitor for RecordVisitor {
@@ -107,6 +127,11 @@ impl Visitor for RecordVisitor {
                     return ControlFlow::Break(Err(format!("{name} is another game than chess")));
                 }
             },
+            b"Annotator" => tags.has_evals_after |= value.as_bytes().starts_with(b"Scorn"),
+            b"Site" => {
+                let site = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
+                tags.has_evals_after |= site.contains("lichess.org");
+            }
             _ => {}
         }
         ControlFlow::Continue(())
@@ -128,7 +153,16 @@ impl Visitor for RecordVisitor {
             hash,
             is_whole: false,
         };
-        ControlFlow::Continue(Movetext { pos, game })
+        ControlFlow::Continue(Movetext {
+            pos,
+            game,
+            evals_after: match self.0 {
+                Evals::Auto => tags.has_evals_after,
+                Evals::Before => false,
+                Evals::After => true,
+            },
+            score: None,
+        })
     }
 
     fn san(&mut self, text: &mut Movetext, san: SanPlus) -> ControlFlow<Self::Output> {
@@ -144,6 +178,7 @@ impl Visitor for RecordVisitor {
         let us = text.pos.turn();
         let mut record = Record::new(&text.pos, us == Color::Black, Source::Game);
         record.best = Record::pack_move(m, us);
+        record.score = text.score.take().unwrap_or(NO_SCORE);
         text.game.hash = fnv1a(text.game.hash, &record.best.to_le_bytes());
         text.game.records.push(record);
         text.pos.play_unchecked(m);
@@ -155,10 +190,12 @@ impl Visitor for RecordVisitor {
         text: &mut Movetext,
         comment: RawComment<'_>,
     ) -> ControlFlow<Self::Output> {
-        // The comment follows the move, but is the mover's view of the position before it.
-        if let Some(record) = text.game.records.last_mut() {
+        let comment = comment.as_bytes();
+        if text.evals_after {
+            text.score = eval(comment, text.pos.turn(), true).or(text.score);
+        } else if let Some(record) = text.game.records.last_mut() {
             let side = Color::from_white(record.state & Record::BLACK == 0);
-            record.score = eval(comment.as_bytes(), side).unwrap_or(record.score);
+            record.score = eval(comment, side, false).unwrap_or(record.score);
         }
         ControlFlow::Continue(())
     }
@@ -191,18 +228,21 @@ impl Visitor for RecordVisitor {
     }
 }
 
-/// The score of `[%eval 0.31]` or `[%eval #-4]`, which are White's, for the side that has moved.
-fn eval(comment: &[u8], side: Color) -> Option<i16> {
+/// The score of `[%eval 0.31]` or `[%eval #-4]`, which are White's, for this side: the one that has moved, or with
+/// `is_after` the one to move.
+fn eval(comment: &[u8], side: Color, is_after: bool) -> Option<i16> {
     let text = std::str::from_utf8(comment).ok()?;
     let (_, rest) = text.split_once("[%eval ")?;
     let value = rest.split([']', ',', ' ']).next()?;
     if let Some(mate) = value.strip_prefix('#') {
         let moves: i32 = mate.parse().ok()?;
-        return Some(match moves {
+        return match moves {
+            // There is no position after mate.
+            0 if is_after => None,
             // The move was mate, which is one ply away before it.
-            0 => mate_score(1),
-            _ => mate_score(side.fold_wb(moves, moves.saturating_neg())),
-        });
+            0 => Some(mate_score(1)),
+            _ => Some(mate_score(side.fold_wb(moves, moves.saturating_neg()))),
+        };
     }
     let pawns: f64 = value.parse().ok()?;
     let pawns = side.fold_wb(pawns, -pawns);
@@ -217,7 +257,40 @@ mod tests {
     use crate::dataset::record::MATE;
 
     fn read_one(text: &str) -> GameRecords {
-        read_games(text.as_bytes()).next().unwrap().unwrap()
+        read_with(text, Evals::default())
+    }
+
+    fn read_with(text: &str, evals: Evals) -> GameRecords {
+        read_games(text.as_bytes(), evals).next().unwrap().unwrap()
+    }
+
+    #[test]
+    fn annotated_games_have_evaluations_of_the_next_position() {
+        let moves = "{ [%eval 0.2] } 1. e4 { [%eval 0.31] } e5 { [%eval 0.5] } 2. Qh5 { [%eval #-3] } Nc6 \
+                     { [%eval #1] } { good } 3. Bc4 Nf6 4. Qxf7# { [%eval #0] } 1-0";
+        let before = [
+            31,
+            -50,
+            2 * 3 - MATE,
+            1 - MATE + 1,
+            NO_SCORE,
+            NO_SCORE,
+            MATE - 1,
+        ];
+        let after = [20, -31, 50, MATE - 5, MATE - 1, NO_SCORE, NO_SCORE];
+        let lichess = "[Site \"https://lichess.org/abcdefgh\"]";
+        for (tags, evals, expected) in [
+            (lichess, Evals::Auto, after),
+            ("[Annotator \"Scorn 0.1.0\"]", Evals::Auto, after),
+            ("[Annotator \"Somebody\"]", Evals::Auto, before),
+            ("[Site \"London\"]", Evals::Auto, before),
+            (lichess, Evals::Before, before),
+            ("[Site \"London\"]", Evals::After, after),
+        ] {
+            let game = read_with(&format!("{tags}\n\n{moves}\n"), evals);
+            let scores: Vec<i16> = game.records.iter().map(|record| record.score).collect();
+            assert_eq!(scores, expected, "{tags} {evals:?}");
+        }
     }
 
     #[test]

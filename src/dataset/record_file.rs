@@ -246,6 +246,12 @@ impl FileHeader {
         Ok(header)
     }
 
+    /// Whether a job began a file, which starts with these bytes and has this many, and completed no record.
+    fn is_of_nothing(start: &[u8], length: u64, path: &Path) -> bool {
+        FileHeader::parse(start, length, path)
+            .is_ok_and(|header| header.fingerprint != 0 && header.records == 0)
+    }
+
     /// Understands the first bytes of a file with this many.
     fn parse(start: &[u8], length: u64, path: &Path) -> Result<FileHeader> {
         let name = path.display();
@@ -339,7 +345,8 @@ impl RecordWriter {
         Ok(writer)
     }
 
-    /// Continues the file that an earlier run of the job left, after its last whole group; or starts it.
+    /// Continues the file that an earlier run of the job left, after its last whole group; or starts it. A file that
+    /// a job began without completing a record is started anew.
     ///
     /// # Errors
     /// When the file cannot be written, is one of the inputs, is another job's or is just being written by somebody
@@ -355,7 +362,8 @@ impl RecordWriter {
         read.with_context(context)?;
         // A run that was interrupted at once leaves an incomplete header or an empty file.
         let mut count = 0;
-        if ours.starts_with(&start) && start.len() < ours.len() {
+        let is_begun = ours.starts_with(&start) && start.len() < ours.len();
+        if is_begun || FileHeader::is_of_nothing(&start, file.metadata()?.len(), path) {
             file.set_len(0).with_context(context)?;
             file.rewind().with_context(context)?;
             file.write_all(&ours).with_context(context)?;
@@ -452,6 +460,30 @@ mod tests {
             assert!(error.contains("x.rec") && error.contains(reason), "{error}");
         }
         assert_eq!(read_all(&path).unwrap(), vec![record; 3]);
+    }
+
+    #[test]
+    fn a_file_without_records_is_any_job_s() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.rec");
+        let job = |settings: &str, layout| RecordJob::new(settings, &[], layout, 1).unwrap();
+        let record = Record::new(&Chess::new(), false, Source::Game);
+        let [failed, other] = ["failed", "other"].map(|settings| job(settings, Layout::Plain));
+        drop(RecordWriter::append(&path, &job("wider", Layout::Ranked)).unwrap());
+        drop(RecordWriter::append(&path, &failed).unwrap());
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"half a record").unwrap();
+        drop(file);
+        let mut writer = RecordWriter::append(&path, &other).unwrap();
+        writer.write(&record).unwrap();
+        writer.finish().unwrap();
+        assert_eq!(read_all(&path).unwrap(), [record]);
+        assert!(RecordWriter::append(&path, &failed).is_err());
+        // Nor is a finished one.
+        let path = dir.path().join("empty.rec");
+        let finished = RecordWriter::create(&path, Layout::Plain).unwrap();
+        finished.finish().unwrap();
+        assert!(RecordWriter::append(&path, &other).is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use shakmaty::fen::Fen;
 use shakmaty::uci::UciMove;
 use shakmaty::{Chess, Color, EnPassantMode, Position};
@@ -18,11 +18,31 @@ use crate::dataset::record::{
 };
 use crate::uci_client::{Client, EngineScore, GoLimits, InfoLine};
 
-/// Sets the label of a record and replaces an existing one; positions without legal moves stay unchanged. Returns
-/// whether the answer fits the position; any answer fits a position without legal moves.
-pub fn apply(record: &mut Record, pos: &Chess, answer: &TeacherReply) -> bool {
+/// What an engine's answer was to a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerKind {
+    /// A legal move: the record's label.
+    Label,
+    /// No move, as `bestmove (none)`, although there are legal ones.
+    NoMove,
+    /// A move that is not legal there.
+    Illegal,
+    /// Any answer where no move is legal.
+    GameOver,
+}
+
+/// Sets the label of a record and replaces an existing one. Without a legal move in the answer the record has no
+/// label afterwards, because an earlier one is not the engine's.
+pub fn apply(record: &mut Record, pos: &Chess, answer: &TeacherReply) -> AnswerKind {
+    record.best = 0;
+    record.score = NO_SCORE;
+    record.alternatives = Default::default();
     let Some(best) = pack(&answer.best, pos) else {
-        return pos.legal_moves().is_empty();
+        return match &*answer.best {
+            _ if pos.legal_moves().is_empty() => AnswerKind::GameOver,
+            "" | "(none)" | "0000" | "none" | "NULL" => AnswerKind::NoMove,
+            _ => AnswerKind::Illegal,
+        };
     };
     // A line without moves evaluates the position, and so its best move.
     let of = |line: &ScoredLine| (pack(&line.m, pos).unwrap_or(best), line.score);
@@ -30,7 +50,6 @@ pub fn apply(record: &mut Record, pos: &Chess, answer: &TeacherReply) -> bool {
     let of_best = lines.iter().find(|(m, _)| *m == best).or(lines.first());
     record.best = best;
     record.score = of_best.map_or(NO_SCORE, |&(_, score)| score);
-    record.alternatives = Default::default();
     // With a single line, its last move may differ from the best move; it is not an alternative.
     if lines.len() > 1 {
         let mut known = vec![best];
@@ -46,7 +65,7 @@ pub fn apply(record: &mut Record, pos: &Chess, answer: &TeacherReply) -> bool {
     if let Some(plies) = plies_to_mate(record.score) {
         record.plies_left = plies;
     }
-    true
+    AnswerKind::Label
 }
 
 /// The packed form of a UCI move, if it is legal.
@@ -117,23 +136,36 @@ fn record_score(score: EngineScore) -> i16 {
 /// Time limit of an engine for a position; an engine that exceeds it is considered hung.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
+/// The option of engines that play Chess960.
+pub const CHESS960: &str = "UCI_Chess960";
+
 /// A UCI engine that labels positions.
 pub struct Teacher(Client);
 
 impl Teacher {
-    /// Starts the program and sets its options, each `NAME=VALUE`.
+    /// Starts the program and sets its options, each `NAME=VALUE`. With `chess960` it has to play that: such engines
+    /// understand positions of normal chess, too.
     ///
     /// # Errors
-    /// When it cannot be started, is not a UCI engine, or rejects an option or its value.
-    pub fn start(engine: &Path, options: &[String]) -> Result<Teacher> {
+    /// When it cannot be started, is not a UCI engine, rejects an option or its value, or does not play Chess960.
+    pub fn start(engine: &Path, options: &[String], chess960: bool) -> Result<Teacher> {
         let client = Client::start(engine, &[]);
         let mut client =
             client.with_context(|| format!("is {} a UCI engine?", engine.display()))?;
+        ensure!(
+            !chess960 || client.has_option(CHESS960),
+            "{} has no option {CHESS960}, and some of the positions are of Chess960: use an engine that plays it, or \
+             label a file of normal chess",
+            engine.display()
+        );
         for option in options {
             let (name, value) = option
                 .split_once('=')
                 .with_context(|| format!("{option} is not NAME=VALUE"))?;
             client.set_option(name, Some(value))?;
+        }
+        if chess960 {
+            client.set_option(CHESS960, Some("true"))?;
         }
         client.wait_for_start()?;
         client.new_game()?;
@@ -173,6 +205,8 @@ impl Teacher {
 
 #[cfg(test)]
 mod tests {
+    use shakmaty::CastlingMode;
+
     use super::*;
     use crate::dataset::record::{MATE, Source};
 
@@ -230,6 +264,34 @@ mod tests {
         let alternatives = record.alternatives.map(|other| (other.m, other.score));
         assert_eq!((record.best, record.score), (E4, 20));
         assert_eq!(alternatives, [(nf3, 10), (0, 0), (0, 0), (0, 0)]);
+    }
+
+    #[test]
+    fn a_record_keeps_no_label_that_is_not_the_engine_s() {
+        let reply = |best: &str| TeacherReply {
+            best: best.into(),
+            lines: vec![ScoredLine::of("info depth 1 score cp 50").unwrap()],
+        };
+        let start = Chess::new();
+        let mate = "7k/6Q1/6K1/8/8/8/8/8 b - - 0 1".parse::<Fen>().unwrap();
+        let mate: Chess = mate.into_position(CastlingMode::Standard).unwrap();
+        for (pos, best, expected) in [
+            (&start, "e2e4", AnswerKind::Label),
+            (&start, "(none)", AnswerKind::NoMove),
+            (&start, "0000", AnswerKind::NoMove),
+            (&start, "", AnswerKind::NoMove),
+            (&start, "e7e5", AnswerKind::Illegal),
+            (&mate, "(none)", AnswerKind::GameOver),
+        ] {
+            let mut record = Record::new(pos, false, Source::Game);
+            (record.best, record.score) = (7, 77);
+            assert_eq!(apply(&mut record, pos, &reply(best)), expected, "{best}");
+            let label = match expected {
+                AnswerKind::Label => (E4, 50),
+                _ => (0, NO_SCORE),
+            };
+            assert_eq!((record.best, record.score), label, "{best}");
+        }
     }
 
     #[test]

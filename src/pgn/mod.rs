@@ -1,6 +1,8 @@
 //! Games in PGN (plain, `.gz` or `.zst`): reads any file game by game and reports broken games by their location;
 //! writes games that other programs can read.
 
+mod lines;
+mod movetext;
 pub mod read;
 pub mod text;
 pub mod write;

@@ -338,6 +338,23 @@ mod tests {
     }
 
     #[test]
+    fn games_are_not_merged_past_a_result_or_a_carriage_return() {
+        let tagged = "[White \"a\"]\n\n1. e4 {1-0} e5 (1... c5 *) 2. Nf3 *\n";
+        let text = format!("1. e4 e5 *\n1. d4 d5 0-1 1. c4 c5 *\n{tagged}1. f4 *\n");
+        for text in [
+            &text,
+            &text.replace('\n', "\r"),
+            &text.replace('\n', "\r\n"),
+        ] {
+            let games: Vec<Game> = read(text).into_iter().map(Result::unwrap).collect();
+            let plies: Vec<usize> = games.iter().map(|game| game.moves.len()).collect();
+            assert_eq!(plies, [2, 2, 2, 3, 1]);
+            assert_eq!(games[1].outcome.map(|o| o.to_string()), Some("0-1".into()));
+            assert_eq!(games[3].tag("White"), Some("a"));
+        }
+    }
+
+    #[test]
     fn a_quotation_mark_in_a_tag_starts_no_game() {
         let fen = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1";
         let games = read(&format!(

@@ -6,15 +6,14 @@
 
 use std::io::{self, BufRead};
 
-use shakmaty::san::SanPlus;
-
-use crate::files::{LineEnd, read_line};
+use super::{
+    lines::Lines,
+    movetext::{MoveScan, TokenKind, ends_word, kind},
+};
 
 /// Maximum size of the text of one game, in bytes; annotated games have some hundred thousand. It stops decompression
 /// bombs.
 const MAX_GAME_BYTES: usize = 1 << 22;
-/// Maximum length of a line that is read at once, in bytes.
-const MAX_LINE_BYTES: usize = 1 << 16;
 /// The byte order mark, which some editors write at the start of a file.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Maximum number of plies: with the 75-move rule the longest game has 11 798.
@@ -32,30 +31,27 @@ pub struct Text<'a> {
 }
 
 /// Splits a stream into the texts of games. A game ends with a blank line after its moves, unless that is in a
-/// comment, or where a tag follows moves or a comment. In a comment, which may never be closed, it takes a blank line
-/// before the tag. Comments and escaped lines (`%`) before a game are skipped.
+/// comment, or where a tag follows moves or a comment, or before a move after its result. In a comment, which may
+/// never be closed, it takes a blank line before the tag. Comments and escaped lines (`%`) before a game are skipped.
 pub struct Texts<R> {
-    input: R,
+    input: Lines<R>,
     offset: u64,
     text: Vec<u8>,
     /// The last line, if it belongs to the next text.
     line: Vec<u8>,
     /// Whether it is only the rest of a line.
     is_rest: bool,
-    /// Whether the rest of the line follows.
-    is_cut: bool,
 }
 
 impl<R: BufRead> Texts<R> {
     /// Splits this text.
     pub fn new(input: R) -> Texts<R> {
         Texts {
-            input,
+            input: Lines::new(input),
             offset: 0,
             text: Vec::new(),
             line: Vec::new(),
             is_rest: false,
-            is_cut: false,
         }
     }
 
@@ -67,35 +63,39 @@ impl<R: BufRead> Texts<R> {
         self.text.clear();
         self.skip_to_game()?;
         let offset = self.offset;
-        let (mut has_moves, mut in_comment, mut is_too_long) = (false, false, false);
-        let mut has_comment = false;
-        let mut is_after_blank = false;
+        let mut moves = MoveScan::default();
+        let (mut is_too_long, mut has_comment, mut is_after_blank) = (false, false, false);
         loop {
             self.fill()?;
+            let in_comment = moves.in_comment;
             let is_tag = !self.is_rest && (!in_comment || is_after_blank) && is_tag(&self.line);
             let is_blank = !self.is_rest && self.line.trim_ascii().is_empty();
             let is_end = match is_tag {
-                true => has_moves || has_comment,
-                false => has_moves && is_blank && !in_comment,
+                true => moves.has_words || has_comment,
+                false => moves.has_words && is_blank && !in_comment,
             };
             if self.line.is_empty() || is_end {
                 break;
             }
+            let mut next_game = None;
             if !is_tag && !is_blank {
-                let has_words;
-                (has_words, in_comment) = scan_moves(&self.line, in_comment, self.is_rest);
-                has_moves |= has_words;
+                next_game = moves.scan_line(&self.line, self.is_rest);
                 has_comment = true;
             }
             is_after_blank = is_blank;
-            is_too_long |= self.text.len() + self.line.len() > MAX_GAME_BYTES;
+            let count = next_game.unwrap_or(self.line.len());
+            is_too_long |= self.text.len() + count > MAX_GAME_BYTES;
             if !is_too_long {
                 match is_tag {
                     true => push_tag(&mut self.text, &self.line),
-                    false => self.text.extend_from_slice(&self.line),
+                    false => self.text.extend_from_slice(&self.line[..count]),
                 }
             }
-            self.take(self.line.len());
+            self.take(count);
+            if next_game.is_some() {
+                self.is_rest |= count > 0;
+                break;
+            }
         }
         // Shows whether another text follows.
         self.skip_to_game()?;
@@ -117,9 +117,8 @@ impl<R: BufRead> Texts<R> {
 
     fn fill(&mut self) -> io::Result<()> {
         if self.line.is_empty() {
-            self.is_rest = self.is_cut;
-            let end = read_line(&mut self.input, &mut self.line, MAX_LINE_BYTES)?;
-            self.is_cut = end == LineEnd::Cut;
+            self.is_rest = self.input.is_cut();
+            self.input.read(&mut self.line)?;
             if self.offset == 0 && self.line.starts_with(BYTE_ORDER_MARK) {
                 self.line.drain(..BYTE_ORDER_MARK.len());
                 self.offset = BYTE_ORDER_MARK.len() as u64;
@@ -203,23 +202,6 @@ fn ends_tag(rest: &[u8]) -> bool {
     after.is_some_and(|rest| matches!(rest.trim_ascii_start(), [] | [b'[', ..]))
 }
 
-/// Whether a line of moves has words outside of comments, and whether it ends inside a comment.
-fn scan_moves(line: &[u8], mut in_comment: bool, is_rest: bool) -> (bool, bool) {
-    let mut has_words = false;
-    if !in_comment && !is_rest && line.starts_with(b"%") {
-        return (false, false);
-    }
-    for byte in line {
-        match byte {
-            b'}' => in_comment = false,
-            b'{' => in_comment = true,
-            b';' if !in_comment => return (has_words, false),
-            _ => has_words |= !in_comment && !byte.is_ascii_whitespace(),
-        }
-    }
-    (has_words, in_comment)
-}
-
 /// Finds an error in the moves that shows without a board.
 fn error_in_moves(text: &[u8]) -> Option<String> {
     let mut words = Words { text, depth: 0 };
@@ -243,32 +225,6 @@ fn error_in_moves(text: &[u8]) -> Option<String> {
     }
     // The rest of the game was not seen.
     (words.depth > 0).then(|| format!("a variation after {plies} plies is never closed"))
-}
-
-enum TokenKind {
-    Move,
-    /// Move numbers, results, signs.
-    Other,
-    Unreadable,
-}
-
-fn kind(word: &[u8]) -> TokenKind {
-    if word.starts_with(b"0-0") {
-        return TokenKind::Move;
-    }
-    // Move numbers may precede a move without a space; results begin with digits too.
-    let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let word = &word[digits..];
-    if SanPlus::from_ascii(word).is_ok() {
-        return TokenKind::Move;
-    }
-    let first = String::from_utf8_lossy(word).chars().next();
-    let is_figurine = |c: char| ('\u{2654}'..='\u{265f}').contains(&c);
-    match first {
-        _ if word == b"ep" => TokenKind::Other,
-        Some(c) if c.is_alphabetic() || is_figurine(c) => TokenKind::Unreadable,
-        _ => TokenKind::Other,
-    }
 }
 
 /// The words of the main line, without tags, comments and variations.
@@ -316,10 +272,6 @@ impl<'a> Words<'a> {
         let at = self.text.iter().position(|&other| other == byte);
         self.text = &self.text[at.unwrap_or(self.text.len())..];
     }
-}
-
-fn ends_word(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || b"{}()[];!?$.".contains(&byte)
 }
 
 #[cfg(test)]
@@ -387,6 +339,25 @@ mod tests {
         let texts: Vec<&str> = games.iter().map(|(_, text, _)| &**text).collect();
         assert_eq!(texts, [start, comment, "1. c4 *\n"]);
         assert!(games.iter().all(|(_, _, error)| error.is_none()));
+    }
+
+    #[test]
+    fn a_move_after_a_result_begins_a_text() {
+        let parts = [
+            "1. e4 e5 * ",
+            "1. d4 d5 1-0\n",
+            "[White \"a\"]\n\n1. c4 *\n",
+            "1. f4 1-0\n",
+        ];
+        let text = parts.concat();
+        let mut at = 0;
+        for ((offset, game, error), part) in cut(&text).into_iter().zip(parts) {
+            assert_eq!((offset, &*game, error), (at as u64, part, None));
+            at += part.len();
+        }
+        assert_eq!(at, text.len());
+        // A file of one game a line is not one long text.
+        assert_eq!(cut(&"1. e4 e5 *\n".repeat(500_000)).len(), 500_000);
     }
 
     #[test]

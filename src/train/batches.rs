@@ -149,6 +149,10 @@ fn stream_of<B: StreamBatch>(settings: &BatchSettings, out: &mut dyn Write) -> R
         settings.batch > 0 && settings.threads > 0,
         "batch size and number of threads must be positive"
     );
+    let inputs = B::empty().inputs();
+    for part in &settings.mixture.data {
+        part.file.check_players(inputs)?;
+    }
     let mixture = Mixture::new(settings.mixture.clone())?;
     let samplers = (0..settings.threads).map(|_| mixture.sampler());
     let samplers = samplers.collect::<Result<Vec<_>>>()?;

@@ -95,6 +95,29 @@ impl GamesFile {
         })
     }
 
+    /// Checks that a network with these inputs has those of what is said of the players.
+    ///
+    /// # Errors
+    /// When it has none: what is said would have no effect.
+    pub fn check_players(&self, inputs: InputSet) -> Result<()> {
+        let path = self.path.display();
+        if let Some(rating) = self.rating {
+            ensure!(
+                inputs.has_history(),
+                "{path}@{rating}: the network has no input of the players' rating; leave out @{rating}, or start one \
+                 with --inputs history"
+            );
+        }
+        if let Some(color) = self.engine {
+            ensure!(
+                inputs.has_mover(),
+                "{path}@{color}: the network has no input of who is the engine; leave out @{color}, or start one \
+                 with --inputs opponent"
+            );
+        }
+        Ok(())
+    }
+
     /// What was before a position of the file, with what is known of its players.
     fn with_players(&self, record: &Record, past: Past) -> Past {
         Past {
@@ -701,6 +724,30 @@ mod tests {
         assert_eq!(file("a.vis@black").path, PathBuf::from("a.vis"));
         let error = GamesFile::parse("a.vis@1400").unwrap_err();
         assert!(error.to_string().contains("1400"), "{error}");
+    }
+
+    #[test]
+    fn players_need_inputs() {
+        use InputSet::{Classes, History, Opponent, OpponentClasses, Position};
+        for (file, inputs) in [
+            (
+                "a",
+                &[Position, Classes, History, Opponent, OpponentClasses][..],
+            ),
+            ("a@1500", &[History]),
+            ("a@white", &[Opponent, OpponentClasses]),
+        ] {
+            let file = GamesFile::parse(file).unwrap();
+            for set in [Position, Classes, History, Opponent, OpponentClasses] {
+                assert_eq!(
+                    file.check_players(set).is_ok(),
+                    inputs.contains(&set),
+                    "{set:?}"
+                );
+            }
+        }
+        let error = GamesFile::parse("a@white").unwrap().check_players(History);
+        assert!(error.unwrap_err().to_string().starts_with("a@white: "));
     }
 
     #[test]

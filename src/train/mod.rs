@@ -44,6 +44,8 @@ const AVERAGE_EVERY: u64 = 8;
 /// Horizon of the average: this share of the steps so far, at most `AVERAGE_MOST` steps.
 const AVERAGE_SHARE: f64 = 0.1;
 const AVERAGE_MOST: f64 = 2000.0;
+/// Positions that a thread processes at a time, as long as the threads can share a batch.
+pub const CHUNK: usize = 512;
 /// File name of a run's checkpoint in its folder.
 const CHECKPOINT: &str = "checkpoint";
 /// The name of a run's log in its folder; whoever has locked it trains there.
@@ -94,6 +96,34 @@ pub struct TrainingSettings {
     pub log_every: u64,
 }
 
+impl TrainingSettings {
+    /// Checks that the network has inputs of what is said of the players.
+    fn check_players(&self, shape: Shape) -> Result<()> {
+        let data = self.mixture.data.iter().map(|part| &part.file);
+        data.chain(&self.test)
+            .try_for_each(|file| file.check_players(shape.inputs))
+    }
+
+    /// Checks that the run, which has its checkpoint at `own`, is or becomes the decay that is asked for; or that it
+    /// is none, if none is asked for.
+    fn check_decay(&self, own: &Path, progress: &TrainingProgress, is_fresh: bool) -> Result<()> {
+        let Some(from) = &self.decay else {
+            ensure!(
+                !progress.is_decay_run(),
+                "{} belongs to a decay, which would go on at the full rate without --decay: give it the checkpoint \
+                 that the decay began from. To train on at the full rate, use another --folder with that checkpoint, \
+                 or with one of scorn train start --network",
+                own.display()
+            );
+            return Ok(());
+        };
+        if !is_fresh {
+            check_is_decay_of(from, own, progress)?;
+        }
+        check_decay(self, progress, is_fresh)
+    }
+}
+
 /// A run in progress.
 struct TrainingRun<'a> {
     settings: &'a TrainingSettings,
@@ -119,6 +149,14 @@ struct TrainWorker {
 
 /// Value of [`TrainingSettings::minutes`] for a run without a time limit.
 pub const ENDLESS: f64 = 1e9;
+
+/// The default of [`TrainingSettings::chunk`]: [`CHUNK`], or less where the threads could not share a batch.
+pub fn default_chunk(batch: usize, threads: usize) -> usize {
+    match threads <= batch.div_ceil(CHUNK) {
+        true => CHUNK,
+        false => (batch / threads.max(1)).max(1),
+    }
+}
 
 /// Checks that a network can have these sizes.
 ///
@@ -153,7 +191,8 @@ pub fn run(settings: &TrainingSettings, report: &mut dyn FnMut(&str)) -> Result<
     // Each thread allocates its own gradients, so idle threads are refused.
     ensure!(
         settings.threads <= settings.batch.div_ceil(settings.chunk),
-        "too many threads: {} threads cannot share a batch of {} positions in chunks of {}",
+        "too many threads: {} threads cannot share a batch of {} positions in chunks of {}; set a smaller --chunk, a \
+         larger --batch, or fewer --threads",
         settings.threads,
         settings.batch,
         settings.chunk
@@ -251,15 +290,12 @@ impl<'a> TrainingRun<'a> {
             checkpoint.shape
         );
         let (shape, mut progress) = (checkpoint.shape, checkpoint.progress);
-        if let Some(from) = &settings.decay {
-            if is_fresh_decay {
-                (progress.decay_step, progress.decay_seconds) = (progress.step, progress.seconds);
-                progress.is_decay = true;
-            } else {
-                check_is_decay_of(from, &own, &progress)?;
-            }
-            check_decay(settings, &progress, is_fresh_decay)?;
+        if is_fresh_decay {
+            (progress.decay_step, progress.decay_seconds) = (progress.step, progress.seconds);
+            progress.is_decay = true;
         }
+        settings.check_decay(&own, &progress, is_fresh_decay)?;
+        settings.check_players(shape)?;
         let mixture = Mixture::new(settings.mixture.clone())?;
         let worker = || -> Result<TrainWorker> {
             Ok(TrainWorker {
@@ -511,6 +547,7 @@ pub fn measure_file(
     result_share: ResultShare,
 ) -> Result<Option<Quality>> {
     let (shape, weights) = (checkpoint.shape, &checkpoint.state.average);
+    file.check_players(shape.inputs)?;
     let empty = || Chunk::of(shape.inputs);
     let chunks = data::held_out(file, count, result_share, empty)?;
     let mut integers = Integers {
@@ -777,12 +814,79 @@ mod tests {
             assert_eq!((again.step, again.decay_step), (whole.step, steps));
             let refused = run_in(end, Some(end), steps + 9).unwrap_err().to_string();
             assert!(refused.contains("of this decay itself"), "{refused}");
+            // Without its start it would go on at the full rate.
+            let before = weights(&at(end));
+            let refused = run_in(end, None, steps + 9).unwrap_err().to_string();
+            assert!(refused.contains("without --decay"), "{refused}");
+            assert!(weights(&at(end)) == before);
         }
         run_in("other", None, 2).unwrap();
         let refused = run_in("end", Some("other"), 20).unwrap_err().to_string();
         assert!(refused.contains("began at step 6"), "{refused}");
         let refused = run_in("new", Some("other"), 2).unwrap_err().to_string();
         assert!(refused.contains("would end at step 2"), "{refused}");
+    }
+
+    #[test]
+    fn threads_share_a_batch_unless_the_chunk_is_given() {
+        for (batch, threads, chunk) in [
+            (4096, 1, 512),
+            (4096, 8, 512),
+            (4096, 16, 256),
+            (4100, 9, 512),
+            (4096, 9, 455),
+            (100, 1, 512),
+            (10, 3, 3),
+            (10, 20, 1),
+        ] {
+            assert_eq!(default_chunk(batch, threads), chunk, "{batch} {threads}");
+            assert!(threads > batch || threads <= batch.div_ceil(chunk));
+        }
+        let mut settings = settings(Path::new("never made"), Path::new("x.rec"));
+        settings.threads = 3;
+        let error = run(&settings, &mut |_| {}).unwrap_err().to_string();
+        assert!(
+            error.contains("--chunk") && error.contains("--batch"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn players_that_the_network_does_not_see_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.rec");
+        write(&data, 24);
+        let named = |players: &str| {
+            let file = GamesFile::parse(&format!("{}{players}", data.display()));
+            file.unwrap()
+        };
+        let at = |name: &str| folder.path().join(name);
+        run(&settings(&at("run"), &data), &mut |_| {}).unwrap();
+        let checkpoint = weights(&at("run"));
+        let share = ResultShare::default();
+        for players in ["@1500", "@white"] {
+            let mut trained = settings(&at("new"), &data);
+            trained.mixture.data[0].file = named(players);
+            let mut tested = settings(&at("new"), &data);
+            tested.test = vec![named(players)];
+            let batches = batches::BatchSettings {
+                mixture: trained.mixture.clone(),
+                encoding: batches::BatchEncoding::Dense,
+                batch: 8,
+                from: 0,
+                steps: 1,
+                threads: 1,
+            };
+            for error in [
+                run(&trained, &mut |_| {}).err(),
+                run(&tested, &mut |_| {}).err(),
+                measure_file(&checkpoint, &named(players), 9, share).err(),
+                batches::stream(&batches, &mut Vec::new()).err(),
+            ] {
+                let error = error.unwrap().to_string();
+                assert!(error.contains(&format!("leave out {players}")), "{error}");
+            }
+        }
     }
 
     #[test]

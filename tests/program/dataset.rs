@@ -130,6 +130,49 @@ fn a_network_learns_what_searches_found() {
 }
 
 #[test]
+fn a_network_s_values_are_only_learned_without_results() {
+    let dir = tempfile::tempdir().unwrap();
+    let [games, out] = ["games.rec", "out.vis"].map(|name| path(dir.path(), name));
+    stdout(&dataset(&["pgn", GAMES, "--out", &games]));
+    let arguments = ["policy", &games, "--out", &out, "--backend", "hash"];
+    let said = stdout(&dataset(&[&arguments[..], &["--count", "9"]].concat()));
+    assert!(
+        said.starts_with("9 positions") && said.contains("--result-share 0"),
+        "{said}"
+    );
+    let help = stdout(&dataset(&["policy", "--help"]));
+    assert!(help.contains("--result-share 0"), "{help}");
+    let nothing = [&arguments[..], &["--skip", "9999", "--force"]].concat();
+    let error = dataset(&nothing);
+    assert_eq!(error.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&error.stderr).contains("2208 records"));
+}
+
+#[test]
+fn evaluations_are_of_the_position_that_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let [games, other] = ["a.pgn", "b.pgn"].map(|name| path(dir.path(), name));
+    let moves = "1. e4 { [%eval 0.3] } e5 { [%eval 0.5] } 2. Nf3 *\n";
+    std::fs::write(&games, format!("[Annotator \"Scorn 0.1.0\"]\n\n{moves}")).unwrap();
+    std::fs::write(&other, moves).unwrap();
+    let scores = |input: &str, more: &[&str]| -> Vec<i16> {
+        let out = path(dir.path(), "out.rec");
+        let usual = ["pgn", input, "--out", &out, "--min-plies", "1", "--force"];
+        stdout(&dataset(&[&usual[..], more].concat()));
+        let records = std::fs::read(&out).unwrap();
+        let scores = records[48..].chunks(48);
+        scores
+            .map(|record| i16::from_le_bytes([record[38], record[39]]))
+            .collect()
+    };
+    let (before, after) = ([30, -50, i16::MIN], [i16::MIN, -30, 50]);
+    assert_eq!(scores(&games, &[]), after);
+    assert_eq!(scores(&games, &["--evals", "before"]), before);
+    assert_eq!(scores(&other, &[]), before);
+    assert_eq!(scores(&other, &["--evals", "after"]), after);
+}
+
+#[test]
 fn a_damaged_record_is_reported_with_its_file_and_number() {
     let dir = tempfile::tempdir().unwrap();
     let [games, out] = ["games.rec", "out"].map(|name| path(dir.path(), name));

@@ -92,6 +92,13 @@ fn a_folder_is_one_run() {
     }
     // Every game of the second file is a repetition.
     assert_eq!(reported["repeated"]["1"], 0.75);
+    // The page replaces none of the files that were read.
+    let games = run.join("games-00001.pgn");
+    let html = ["--html", games.to_str().unwrap(), "--force"];
+    let refused = stats(&[&[run.to_str().unwrap()], &html[..]].concat());
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("is an input too"));
+    assert_eq!(fs::read_to_string(&games).unwrap(), GAMES);
 }
 
 /// Two batches of two games, with a controller that adjusts ScLimit in between.

@@ -82,9 +82,37 @@ fn games_become_a_network() {
     played_with(&network);
 }
 
+#[test]
+fn many_threads_share_a_batch_by_default() {
+    let folder = tempfile::tempdir().unwrap();
+    let [records, run] = ["x.rec", "run"].map(|name| folder.path().join(name));
+    stdout_of(&scorn(&["dataset", "pgn", GAMES, "--out", text(&records)]));
+    let data = format!("{}:1", text(&records));
+    let train = |more: &str| {
+        let usual = "train run --batch 32 --threads 3 --steps 1 --hidden 8 --policy-width 64";
+        let arguments = usual.split(' ').chain(["--folder", text(&run)]);
+        let arguments = arguments.chain(["--data", &data]).chain(more.split(' '));
+        scorn(&arguments.collect::<Vec<_>>())
+    };
+    let output = train("--value-width 64 --chunk 32");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && errors.contains("set a smaller --chunk"),
+        "{errors}"
+    );
+    stdout_of(&train("--value-width 64"));
+}
+
 /// The file has the sizes, the name and the count of what it was made of.
 fn assert_exports(checkpoint: &Path, network: &Path) {
     let export = ["train", "export", text(checkpoint), text(network)];
+    let rated = scorn(&[&export[..], &["--rating", "1500"]].concat());
+    let errors = String::from_utf8_lossy(&rated.stderr);
+    assert!(
+        !rated.status.success() && errors.contains("no input of the rating"),
+        "{errors}"
+    );
+    assert!(!network.exists());
     let named = [&export[..], &["--name", "tiny"]].concat();
     assert!(stdout_of(&scorn(&named)).contains("x.onnx"));
     let described = stdout_of(&scorn(&["describe", text(network)]));

@@ -1,10 +1,15 @@
 //! `scorn dataset label`: best moves and scores from a UCI engine.
 //!
 //! The output file grows record by record in the order of the input, so an interrupted run continues at its length.
+//! Records without a legal answer are only written when an answer after them is good: an engine that answers no more
+//! leaves nothing behind, and the run is continued where it failed.
 
-use std::{collections::VecDeque, path::PathBuf};
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use shakmaty::Chess;
 
@@ -14,17 +19,18 @@ use crate::{
         record::{ALTERNATIVES, Record},
         record_file::{Layout, RecordJob, RecordReader, RecordWriter},
     },
-    labeling::label::{Teacher, apply},
+    labeling::label::{AnswerKind, CHESS960, Teacher, apply},
     uci_client::GoLimits,
 };
 
-/// This many illegal answers in a row mean that answers and positions are out of step: one was lost or sent twice.
-const OUT_OF_STEP: u64 = 16;
+/// This many answers in a row without a legal move are an error. If they are moves, answers and positions are out of
+/// step: one was lost or sent twice.
+const MOST_UNLABELLED: usize = 16;
 
 /// Options of `dataset label`.
 #[derive(Args, Debug)]
 pub struct LabelArgs {
-    /// Record file to label
+    /// Record file to label; with positions of Chess960 in it, the engine has to play that (UCI_Chess960 is set)
     pub input: PathBuf,
     /// Record file to write; an incomplete one is continued
     #[arg(short, long)]
@@ -41,7 +47,7 @@ pub struct LabelArgs {
     /// Moves to score per position, including the best one; they share the nodes
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=1 + ALTERNATIVES as i64))]
     pub multipv: u8,
-    /// Option of the engine, NAME=VALUE; repeatable
+    /// Option of the engine, NAME=VALUE; repeatable. MultiPV is set by --multipv
     #[arg(long = "option")]
     pub options: Vec<String>,
     /// Positions sent before their answers are read; use 1 for engines that do not answer queued positions in order
@@ -69,35 +75,172 @@ impl LabelArgs {
     }
 }
 
-/// Labels the remaining records and returns the number of records in the output.
-pub fn run(args: &LabelArgs) -> Result<u64> {
+/// Counts of the records in an output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LabelCounts {
+    /// Records with a label.
+    pub labelled: u64,
+    /// Records to which the engine answered no legal move.
+    pub unlabelled: u64,
+}
+
+impl LabelCounts {
+    fn add(&mut self, record: &Record) {
+        match record.best {
+            0 => self.unlabelled += 1,
+            _ => self.labelled += 1,
+        }
+    }
+
+    /// Those of the file of an earlier run, if there is one that can be read.
+    fn of_file(path: &Path) -> LabelCounts {
+        let mut counts = LabelCounts::default();
+        let records = RecordReader::open(path).into_iter().flatten();
+        for record in records.map_while(Result::ok) {
+            counts.add(&record);
+        }
+        counts
+    }
+
+    /// For the user.
+    pub fn text(&self) -> String {
+        let LabelCounts {
+            labelled,
+            unlabelled,
+        } = self;
+        match unlabelled {
+            0 => format!("{labelled} positions labelled"),
+            _ => format!(
+                "{labelled} positions labelled, {unlabelled} left without a label: the engine gave no legal move"
+            ),
+        }
+    }
+}
+
+/// The output, with the records that wait for a good answer after them.
+struct Output {
+    writer: RecordWriter,
+    counts: LabelCounts,
+    /// Records without a legal answer since the last one that has one.
+    unlabelled: Vec<Record>,
+    /// Whether the engine has answered moves to them.
+    has_moves: bool,
+}
+
+impl Output {
+    /// Continues the file of an earlier run, or starts it.
+    fn open(path: &Path, job: &RecordJob) -> Result<Output> {
+        let counts = LabelCounts::of_file(path);
+        Ok(Output {
+            writer: RecordWriter::append(path, job)?,
+            counts,
+            unlabelled: Vec::new(),
+            has_moves: false,
+        })
+    }
+
+    /// The number of the next record.
+    fn number(&self) -> u64 {
+        self.writer.count + self.unlabelled.len() as u64
+    }
+
+    fn add(&mut self, record: &Record, kind: AnswerKind) -> Result<()> {
+        self.unlabelled.push(*record);
+        if let AnswerKind::NoMove | AnswerKind::Illegal = kind {
+            self.has_moves |= kind == AnswerKind::Illegal;
+            return Ok(());
+        }
+        self.write_all()
+    }
+
+    fn write_all(&mut self) -> Result<()> {
+        for record in self.unlabelled.drain(..) {
+            self.counts.add(&record);
+            self.writer.write(&record)?;
+            if self.writer.count.is_multiple_of(4096) {
+                self.writer.flush()?;
+            }
+        }
+        self.has_moves = false;
+        Ok(())
+    }
+
+    /// Checks after this many answers without a legal move that the engine still answers, and in step.
+    fn check(&mut self, path: &Path, engine: &str) -> Result<()> {
+        if self.unlabelled.len() < MOST_UNLABELLED {
+            return Ok(());
+        }
+        let (path, number) = (path.display(), self.number());
+        self.writer.flush()?;
+        if self.has_moves {
+            bail!(
+                "{path}: the last {MOST_UNLABELLED} answers of {engine} are no legal moves in their positions: \
+                 answers and positions are out of step, and the labels of some hundred records before number \
+                 {number} may be wrong, too. Delete {path} and label again with --queue 1"
+            );
+        }
+        bail!(
+            "{path}: {engine} has answered no move (bestmove (none)) to the last {MOST_UNLABELLED} positions, up to \
+             number {number}, although there are legal ones: it does not accept them. The labels before them are \
+             kept, and the same command goes on from there"
+        );
+    }
+}
+
+/// The options to set, and whether one for Chess960 is needed besides: the input has such positions.
+fn engine_options(args: &LabelArgs) -> Result<(Vec<String>, bool)> {
+    let is = |option: &str, name: &str| {
+        let given = option.split('=').next().unwrap_or_default();
+        given.trim().eq_ignore_ascii_case(name)
+    };
+    ensure!(
+        !args.options.iter().any(|option| is(option, "MultiPV")),
+        "--option MultiPV would drop all lines but the first: use --multipv"
+    );
+    let mut chess960 = false;
+    for record in RecordReader::open(&args.input)? {
+        if record?.state & Record::CHESS960 != 0 {
+            chess960 = true;
+            break;
+        }
+    }
+    let mut options = args.options.clone();
+    if args.multipv > 1 {
+        options.push(format!("MultiPV={}", args.multipv));
+    }
+    // Given by the user, it would be set twice.
+    options.retain(|option| !(chess960 && is(option, CHESS960)));
+    Ok((options, chess960))
+}
+
+/// Labels the remaining records and returns the counts of the output.
+pub fn run(args: &LabelArgs) -> Result<LabelCounts> {
     let mut reader = RecordReader::open(&args.input)?;
     let layout = match args.multipv {
         1 => Layout::Plain,
         _ => Layout::Ranked,
     };
-    let mut options = args.options.clone();
-    if args.multipv > 1 {
-        options.push(format!("MultiPV={}", args.multipv));
-    }
+    let (mut options, chess960) = engine_options(args)?;
     // The engine is started before anything is written, because it may fail.
-    let mut teacher = Teacher::start(&args.engine, &options)?;
+    let mut teacher = Teacher::start(&args.engine, &options, chess960)?;
+    if chess960 {
+        options.push(format!("{CHESS960}=true"));
+    }
     let settings = args.settings(&options, teacher.name());
     let job = RecordJob::new(&settings, std::slice::from_ref(&args.input), layout, 1)?;
-    let mut writer = RecordWriter::append(&args.out, &job)?;
+    let mut out = Output::open(&args.out, &job)?;
     let total = reader.count;
     ensure!(
-        writer.count <= total,
+        out.number() <= total,
         "{} has more records than {}",
         args.out.display(),
         args.input.display()
     );
-    reader.skip_records(writer.count)?;
+    reader.skip_records(out.number())?;
     let bar = progress::records(total, "labelling");
-    bar.set_position(writer.count);
+    bar.set_position(out.number());
     bar.reset_eta();
     let mut waiting: VecDeque<(Record, Chess)> = VecDeque::new();
-    let mut impossible = 0;
     let limit = args.limit.map_or(usize::MAX, |limit| limit as usize);
     let mut records = reader.positions().take(limit);
     loop {
@@ -112,39 +255,22 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
         let Some((mut record, pos)) = waiting.pop_front() else {
             break;
         };
-        let answer = teacher
-            .answer()
-            .with_context(|| format!("record {}", writer.count))?;
-        impossible = match apply(&mut record, &pos, &answer) {
-            true => 0,
-            false => impossible + 1,
-        };
-        writer.write(&record)?;
-        check_step(impossible, args, &teacher, writer.count)?;
+        let answer = teacher.answer();
+        let answer = answer.with_context(|| format!("record {}", out.number()))?;
+        let kind = apply(&mut record, &pos, &answer);
+        out.add(&record, kind)?;
+        out.check(&args.out, teacher.name())?;
         bar.inc(1);
-        if writer.count % 4096 == 0 {
-            writer.flush()?;
-        }
     }
     bar.finish_and_clear();
-    writer.finish()
-}
-
-/// Checks after this many illegal answers in a row that answers and positions are still in step.
-fn check_step(impossible: u64, args: &LabelArgs, teacher: &Teacher, labels: u64) -> Result<()> {
-    ensure!(
-        impossible < OUT_OF_STEP,
-        "{}: the last {OUT_OF_STEP} moves of {} are illegal in their positions: answers and positions are out of step, and \
-         the labels of some hundred records before number {labels} may be wrong, too. Label again with --queue 1",
-        args.out.display(),
-        teacher.name()
-    );
-    Ok(())
+    out.write_all()?;
+    out.writer.finish()?;
+    Ok(out.counts)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use shakmaty::{CastlingMode, fen::Fen};
 
     use super::*;
     use crate::dataset::record::{Alternative, MATE, NO_SCORE, Source};
@@ -205,9 +331,16 @@ mod tests {
             queue: 2,
             limit: Some(1),
         };
-        assert_eq!(run(&args).unwrap(), 1);
+        assert_eq!(run(&args).unwrap().text(), "1 positions labelled");
         args.limit = None;
-        assert_eq!(run(&args).unwrap(), 3);
+        let two_of_three = LabelCounts {
+            labelled: 2,
+            unlabelled: 1,
+        };
+        assert_eq!(run(&args).unwrap(), two_of_three);
+        // Those of an earlier run are counted again.
+        assert_eq!(run(&args).unwrap(), two_of_three);
+        assert!(two_of_three.text().contains("1 left without a label"));
         let records = read_all(&out).unwrap();
         assert_eq!((records[0].best, records[0].score), (12 | 28 << 6, 33));
         assert_eq!((records[1].best, records[1].score), (0, NO_SCORE));
@@ -235,29 +368,108 @@ mod tests {
     #[test]
     fn answers_out_of_step_are_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        let input = dir.path().join("in.rec");
-        let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
-        for _ in 0..3 * OUT_OF_STEP {
-            let record = Record::new(&Chess::new(), false, Source::Real);
-            writer.write(&record).unwrap();
+        let input = positions(dir.path(), &[Chess::new()], 48);
+        let args = simple(dir.path(), input, teacher(dir.path(), &["bestmove e7e5"]));
+        let error = run(&args).unwrap_err().to_string();
+        for part in ["--queue 1", "number 16", "Delete", "out.rec"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    /// A file with these positions, so many times.
+    #[cfg(unix)]
+    fn positions(dir: &Path, positions: &[Chess], times: usize) -> PathBuf {
+        let path = dir.join("in.rec");
+        let mut writer = RecordWriter::create(&path, Layout::Plain).unwrap();
+        for _ in 0..times {
+            for position in positions {
+                let mut record = Record::new(position, false, Source::Game);
+                (record.best, record.score) = (12 | 20 << 6, 7);
+                writer.write(&record).unwrap();
+            }
         }
         writer.finish().unwrap();
-        let args = LabelArgs {
+        path
+    }
+
+    #[cfg(unix)]
+    fn simple(dir: &Path, input: PathBuf, engine: PathBuf) -> LabelArgs {
+        LabelArgs {
             input,
-            out: dir.path().join("out.rec"),
-            engine: teacher(dir.path(), &["bestmove e7e5"]),
+            out: dir.join("out.rec"),
+            engine,
             nodes: 1,
             depth: None,
             multipv: 1,
             options: vec![],
             queue: 4,
             limit: None,
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn chess960_is_set_where_the_input_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let fen: Fen = "bbrqnkrn/pppppppp/8/8/8/8/PPPPPPPP/BBRQNKRN w GCgc - 0 1"
+            .parse()
+            .unwrap();
+        let other: Chess = fen.into_position(CastlingMode::Chess960).unwrap();
+        let input = positions(dir.path(), &[Chess::new(), other], 10);
+        let engine = dir.path().join("engine.sh");
+        let with = |option: &str| {
+            let script = format!(
+                "#!/bin/sh\nanswer='(none)'\nwhile read -r word rest; do case $word in\n\
+                 uci) echo id name x; echo '{option}'; echo uciok;; isready) echo readyok;;\n\
+                 setoption) [ \"$rest\" = 'name UCI_Chess960 value true' ] && answer=e2e4;;\n\
+                 go) echo info depth 1 score cp 33 pv e2e4; echo bestmove $answer;; quit) exit;; esac; done\n"
+            );
+            crate::script::write_script(&engine, &script);
         };
+        with("id author y");
+        let mut args = simple(dir.path(), input, engine.clone());
         let error = run(&args).unwrap_err().to_string();
-        assert!(
-            error.contains("--queue 1") && error.contains("number 16"),
-            "{error}"
-        );
+        assert!(error.contains("has no option UCI_Chess960"), "{error}");
+        assert!(!args.out.exists());
+        with("option name UCI_Chess960 type check default false");
+        assert_eq!(run(&args).unwrap().text(), "20 positions labelled");
+        assert_eq!(run(&args).unwrap().labelled, 20);
+        args.options = vec!["UCI_Chess960=true".into()];
+        assert_eq!(run(&args).unwrap().labelled, 20, "the same job");
+        let record = read_all(&args.out).unwrap()[1];
+        assert_eq!((record.best, record.score), (12 | 28 << 6, 33));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_engine_that_answers_no_move_is_told_and_leaves_no_records() {
+        let dir = tempfile::tempdir().unwrap();
+        let input = positions(dir.path(), &[Chess::new()], 20);
+        let none = ["info depth 0 score cp 0", "bestmove (none)"];
+        let mut args = simple(dir.path(), input, teacher(dir.path(), &none));
+        let error = run(&args).unwrap_err().to_string();
+        assert!(error.contains("bestmove (none)"), "{error}");
+        assert!(read_all(&args.out).unwrap().is_empty());
+        // Less than that in a row is no error, but no label either, and the old one is not kept.
+        args.limit = Some(3);
+        let counts = run(&args).unwrap();
+        assert_eq!((counts.labelled, counts.unlabelled), (0, 3));
+        let records = read_all(&args.out).unwrap();
+        assert!(records.iter().all(|r| (r.best, r.score) == (0, NO_SCORE)));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn several_lines_are_not_paid_for_and_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let input = positions(dir.path(), &[Chess::new()], 1);
+        let mut args = simple(dir.path(), input, teacher(dir.path(), &["bestmove e2e4"]));
+        for option in ["MultiPV=4", "multipv = 2"] {
+            args.options = vec![option.into()];
+            let error = run(&args).unwrap_err().to_string();
+            assert!(error.contains("use --multipv"), "{error}");
+        }
+        assert!(!args.out.exists());
     }
 
     #[cfg(unix)]
@@ -284,7 +496,7 @@ mod tests {
             queue: 1,
             limit: None,
         };
-        assert_eq!(run(&args).unwrap(), 3);
+        assert_eq!(run(&args).unwrap().labelled, 2);
         let records = read_all(&out).unwrap();
         assert_eq!((records[0].best, records[0].score), (12 | 28 << 6, 33));
         let none = Alternative::default();

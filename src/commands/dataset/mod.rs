@@ -66,13 +66,16 @@ pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
         DatasetCommand::Visit(args) => {
             print_line!("{} positions", visit::run(args, options, load)?)
         }
-        DatasetCommand::Label(args) => print_line!("{} positions labelled", label::run(args)?),
+        DatasetCommand::Label(args) => print_line!("{}", label::run(args)?.text()),
         DatasetCommand::Tables(args) => {
             let (labelled, left_out) = tables::run(args)?;
             print_line!("{labelled} positions labelled, {left_out} skipped: not in the tables");
         }
         DatasetCommand::Policy(args) => {
-            print_line!("{} positions", policy::run(args, options, load)?)
+            let positions = policy::run(args, options, load)?;
+            print_line!(
+                "{positions} positions; train with --result-share 0, or the games' results take the values' place"
+            );
         }
         DatasetCommand::Search(args) => {
             print_line!("{} positions", search::run(args, options, load)?)

@@ -12,7 +12,7 @@ use crate::{
         progress,
     },
     dataset::{
-        pgn::{GameRecords, read_games},
+        pgn::{Evals, GameRecords, read_games},
         record_file::{Layout, RecordWriter},
     },
     files::{self, output::NewFile},
@@ -38,6 +38,10 @@ pub struct PgnArgs {
     /// Percentage of the games held out of training, chosen by a hash of their moves
     #[arg(long, default_value_t = 2.0, value_parser = percent)]
     pub held_out: f64,
+    /// Position that an evaluation [%eval 0.31] after a move is of: engine matches write that of the mover before the
+    /// move, lichess and `scorn analyze --annotate` that of the position after the move
+    #[arg(long, value_enum, default_value_t, value_name = "WHERE")]
+    pub evals: Evals,
     /// Maximum number of games
     #[arg(long, value_parser = count::<u64>())]
     pub limit: Option<u64>,
@@ -106,7 +110,7 @@ fn convert(
     while let Some(text) = games.next_text().with_context(name)? {
         let offset = text.offset;
         let error = text.error.map(Err);
-        let read = error.is_none().then(|| read_games(text.bytes));
+        let read = error.is_none().then(|| read_games(text.bytes, args.evals));
         for game in error.into_iter().chain(read.into_iter().flatten()) {
             if args.is_enough(counts) {
                 break;
@@ -166,6 +170,7 @@ mod tests {
             force: true,
             min_plies: 2,
             held_out: 2.0,
+            evals: Evals::Auto,
             limit: None,
             report: 0,
         }

@@ -1,15 +1,18 @@
 //! `scorn dataset planes`: games to input planes and policy entries.
 
-use std::path::PathBuf;
+use std::{
+    io::{BufWriter, Write},
+    path::PathBuf,
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::{
     files::output::NewFile,
     labeling::planes::{PlanesEncoding, write_game},
     network::input::Encoding,
-    options::Options,
+    options::{HistoryFill, Options},
     pgn::{ReadError, Reader},
     terminal::{eprint_line, printable},
 };
@@ -31,25 +34,53 @@ pub struct PlanesArgs {
     pub encoding: PlanesEncoding,
 }
 
+/// Counts of converted games.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    games: u64,
+    positions: u64,
+    /// Games that cannot be read.
+    wrong: u64,
+}
+
 /// Writes the positions of all games and returns a summary. `HistoryFill` fills missing history.
 ///
 /// # Errors
-/// When a file cannot be read or written. Illegal games are reported and skipped.
+/// When a file cannot be read or written, or no game has a move. Illegal games are reported and skipped.
 pub fn run(args: &PlanesArgs, options: &Options) -> Result<String> {
-    let mut out = NewFile::create(&args.out, args.force, &args.inputs)?;
+    let file = NewFile::create(&args.out, args.force, &args.inputs)?;
+    let (file, counts) = write_games(args, options.history_fill, file)?;
+    let Counts {
+        games,
+        positions,
+        wrong,
+    } = counts;
+    ensure!(
+        positions > 0,
+        "there is no position to write: {games} games without a move, and {wrong} that cannot be read"
+    );
+    file.finish()?;
+    Ok(format!(
+        "{games} games, {positions} positions; skipped {wrong} games"
+    ))
+}
+
+/// Writes the positions of all games to `out`, which is returned, in large pieces.
+fn write_games<W: Write>(args: &PlanesArgs, fill: HistoryFill, out: W) -> Result<(W, Counts)> {
+    let cannot_write = || format!("cannot write {}", args.out.display());
+    let mut out = BufWriter::new(out);
     let encoding = Encoding::from(args.encoding);
-    let (mut games, mut positions, mut wrong) = (0_u64, 0_u64, 0_u64);
+    let mut counts = Counts::default();
     for path in &args.inputs {
         for game in Reader::open(path)? {
             match game {
                 Ok(game) => {
-                    let written = write_game(&game, encoding, options.history_fill, &mut out);
-                    positions +=
-                        written.with_context(|| format!("cannot write {}", args.out.display()))?;
-                    games += 1;
+                    let written = write_game(&game, encoding, fill, &mut out);
+                    counts.positions += written.with_context(cannot_write)?;
+                    counts.games += 1;
                 }
                 Err(error @ ReadError::Game { .. }) => {
-                    wrong += 1;
+                    counts.wrong += 1;
                     let path = path.display().to_string();
                     eprint_line(format_args!("{}: skipped {error}", printable(&path)));
                 }
@@ -59,8 +90,71 @@ pub fn run(args: &PlanesArgs, options: &Options) -> Result<String> {
             }
         }
     }
-    out.finish()?;
-    Ok(format!(
-        "{games} games, {positions} positions; skipped {wrong} games"
-    ))
+    let flushed = out.into_inner().map_err(|error| error.into_error());
+    Ok((flushed.with_context(cannot_write)?, counts))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// Counts writes, or fails in each.
+    struct Counting {
+        writes: usize,
+        fails: bool,
+    }
+
+    impl Write for Counting {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.writes += 1;
+            match self.fails {
+                true => Err(io::Error::other("the disk is full")),
+                false => Ok(bytes.len()),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn args(folder: &std::path::Path, games: &str) -> PlanesArgs {
+        let input = folder.join("x.pgn");
+        std::fs::write(&input, games).unwrap();
+        PlanesArgs {
+            inputs: vec![input],
+            out: folder.join("out"),
+            force: false,
+            encoding: PlanesEncoding::Lc0,
+        }
+    }
+
+    #[test]
+    fn positions_are_written_in_large_pieces_and_the_last_one_may_fail() {
+        let folder = tempfile::tempdir().unwrap();
+        let args = args(folder.path(), "1. e4 e5 2. Nf3 Nc6 *\n");
+        let counting = |fails| Counting { writes: 0, fails };
+        let (out, counts) = write_games(&args, HistoryFill::No, counting(false)).unwrap();
+        assert_eq!((out.writes, counts.positions), (1, 4));
+        let error = write_games(&args, HistoryFill::No, counting(true)).err();
+        let error = format!("{:#}", error.unwrap());
+        assert!(error.contains("cannot write") && error.ends_with("the disk is full"));
+    }
+
+    #[test]
+    fn no_position_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        for (games, expected) in [
+            ("", "0 games"),
+            ("[White \"a\"]\n\n*\n", "1 games"),
+            ("1. e4 Ke5 *\n", "1 that cannot be read"),
+        ] {
+            let args = args(folder.path(), games);
+            let error = run(&args, &Options::default()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+            assert!(!args.out.exists());
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, thread};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use shakmaty::Chess;
 
@@ -24,7 +24,8 @@ const BATCH: usize = 256;
 pub struct PolicyArgs {
     /// Record file of the positions
     pub input: PathBuf,
-    /// File to write, training data for `scorn train`
+    /// File to write, training data for `scorn train run --result-share 0`: by default the value target there is the
+    /// game's result, where it is known, and not the network's value
     #[arg(short, long)]
     pub out: PathBuf,
     /// Number of records to skip at the beginning
@@ -42,9 +43,16 @@ pub struct PolicyArgs {
 /// temperature of 1; `PolicyTemperature` is ignored.
 ///
 /// # Errors
-/// When a file or the network cannot be used.
+/// When a file or the network cannot be used, or there is no record.
 pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
     let mut records = RecordReader::open(&args.input)?;
+    ensure!(
+        args.skip < records.count,
+        "{} has {} records, of which --skip {} leaves none",
+        args.input.display(),
+        records.count,
+        args.skip
+    );
     records.skip_records(args.skip)?;
     let mut inputs = files_of(options);
     inputs.push(args.input.clone());
@@ -183,6 +191,9 @@ mod tests {
         };
         let error = refused(&onto_it, &network);
         assert!(error.contains("is an input too"), "{error}");
+        (args.force, args.skip) = (true, 600);
+        let error = refused(&args, &Options::default());
+        assert!(error.contains("in.rec has 600 records"), "{error}");
         (args.force, args.skip, args.count) = (true, 590, 1000);
         assert_eq!(run(&args, &Options::default(), &load).unwrap(), 10);
     }

@@ -29,7 +29,8 @@ pub struct SearchArgs {
     /// Record files of positions to search
     #[arg(required = true)]
     pub inputs: Vec<PathBuf>,
-    /// File to write, training data for `scorn train`
+    /// File to write, training data for `scorn train`; it appears when all searches are done, so an interrupted run
+    /// starts again
     #[arg(short, long)]
     pub out: PathBuf,
     /// Minimum number of positions; each takes about 250 bytes of memory

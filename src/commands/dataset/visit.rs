@@ -10,7 +10,7 @@ use crate::{
     dataset::record_file::{Layout, RecordJob, RecordWriter},
     labeling::{sample::read_games, searcher::Searcher, visit::seed_of_search},
     network::load::identity::identities,
-    options::Options,
+    options::{Effect, Options},
     player::Load,
 };
 
@@ -37,6 +37,21 @@ pub struct VisitArgs {
     pub per_search: u64,
 }
 
+impl VisitArgs {
+    /// Description of the settings; a file is only continued with the same ones. Threads (a search has one) and
+    /// memory do not decide what is found.
+    fn settings(&self, options: &Options) -> Result<String> {
+        let deciding = options.with_defaults_where(|row| row.effect == Effect::Speed);
+        Ok(format!(
+            "visit {} {} {} {:?} {deciding:?}",
+            self.sample_seed,
+            self.nodes,
+            self.per_search,
+            identities(options)?
+        ))
+    }
+}
+
 /// Writes the positions and returns the number in the file. Searches use one thread, so that they are reproducible:
 /// start one process per core.
 ///
@@ -50,16 +65,11 @@ pub fn run(args: &VisitArgs, options: &Options, load: &Load) -> Result<u64> {
         args.nodes
     );
     let games = read_games(&args.inputs)?;
-    let settings = format!(
-        "visit {} {} {} {:?} {options:?}",
-        args.sample_seed,
-        args.nodes,
-        args.per_search,
-        identities(options)?
-    );
+    // What cannot start leaves no file behind.
+    let searcher = Searcher::new(args.nodes, options, load)?;
+    let settings = args.settings(options)?;
     let job = RecordJob::new(&settings, &args.inputs, Layout::Plain, args.per_search)?;
     let mut writer = RecordWriter::append(&args.out, &job)?;
-    let searcher = Searcher::new(args.nodes, options, load)?;
     let bar = progress::records(args.count, "searching");
     bar.set_position(writer.count);
     bar.reset_eta();
@@ -170,6 +180,26 @@ mod tests {
         parts.out = parts.inputs[0].clone();
         assert!(visit(&parts).is_err(), "games are not overwritten");
         assert_eq!(read_all(&parts.out).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_cannot_start_leaves_no_file_and_speed_is_no_other_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut args = args(dir.path(), "a.rec", 5);
+        let with_threads = |threads| Options {
+            threads,
+            ..Options::default()
+        };
+        let error = visit_with(&args, &with_threads(2)).unwrap_err();
+        assert!(error.to_string().contains("--threads 2"), "{error:#}");
+        assert!(!args.out.exists());
+        assert_eq!(visit_with(&args, &with_threads(0)).unwrap(), 5);
+        args.count = 10;
+        let limited = Options {
+            ram_limit_mb: 512,
+            ..with_threads(1)
+        };
+        assert_eq!(visit_with(&args, &limited).unwrap(), 10);
     }
 
     #[test]

@@ -192,7 +192,8 @@ pub fn command(args: &StatsArgs, layers: &Layers, load: &Load) -> Result<()> {
     args.check_limits()?;
     // Created before the work, so that a file that cannot be written is reported at once.
     let html = args.html.as_ref();
-    let html = html.map(|path| NewFile::create(path, args.force, &args.files));
+    let inputs = inputs(&args.files)?;
+    let html = html.map(|path| NewFile::create(path, args.force, &inputs));
     let html = html.transpose()?;
     let judge = args.network.as_ref();
     let judge = judge.map(|weights| Judge::load(weights, args, layers, load));
@@ -241,6 +242,20 @@ pub fn command(args: &StatsArgs, layers: &Layers, load: &Load) -> Result<()> {
 
 /// File name endings of games and records in a folder.
 const IN_FOLDER: [&str; 4] = [".pgn", ".pgn.gz", ".pgn.zst", ".vis"];
+
+/// The files that are read, those of folders included: none of them may be the page.
+fn inputs(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut inputs = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            inputs.extend(files::of_folder(path, &IN_FOLDER)?);
+            inputs.push(path.join(BALANCE));
+        } else {
+            inputs.push(path.clone());
+        }
+    }
+    Ok(inputs)
+}
 
 /// Counts a file, or those of a folder as one.
 fn count(path: &Path, judge: Option<&Judge>, deep_sample: usize) -> Result<Counted> {
