@@ -123,6 +123,9 @@ fn a_network_learns_what_searches_found() {
     let again = dataset(&arguments);
     let error = String::from_utf8_lossy(&again.stderr).into_owned();
     assert!(error.contains("--force"), "{error}");
+    let help = stdout(&dataset(&["search", "--help"]));
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("an interrupted run starts again"), "{help}");
     stdout(&scorn("train", &["start", &start]));
     let measure = ["measure", &start, &found, "--result-share", "0"];
     let measured = stdout(&scorn("train", &measure));
