@@ -112,22 +112,10 @@ impl Tally {
             Some(winner) if winner == round.first_side() => 2,
             Some(_) => 0,
         };
-        let Entry::Vacant(place) = self.results.entry(round) else {
+        if !self.count(round, points) {
             return;
-        };
-        place.insert(points);
-        self.order.push(round);
-        self.games.0[points] += 1;
-        let other = Round {
-            half: 1 - round.half,
-            ..round
-        };
-        if let Some(&more) = self.results.get(&other) {
-            self.pairs.0[points + more] += 1;
-            if points + more == 2 {
-                self.even_pairs[usize::from(points == 1)] += 1;
-            }
         }
+        self.order.push(round);
         if !self.is_decided()
             && let Some(sprt) = self.sprt
             && let Some(ratio) = self.standing().ratio
@@ -143,6 +131,26 @@ impl Tally {
         }
         let ending = if is_forfeit { "forfeit" } else { ending };
         *self.endings.entry(ending.to_owned()).or_default() += 1;
+    }
+
+    /// Adds a result to the sums; `false` if this game has one.
+    fn count(&mut self, round: Round, points: usize) -> bool {
+        let Entry::Vacant(place) = self.results.entry(round) else {
+            return false;
+        };
+        place.insert(points);
+        self.games.0[points] += 1;
+        let other = Round {
+            half: 1 - round.half,
+            ..round
+        };
+        if let Some(&more) = self.results.get(&other) {
+            self.pairs.0[points + more] += 1;
+            if points + more == 2 {
+                self.even_pairs[usize::from(points == 1)] += 1;
+            }
+        }
+        true
     }
 
     /// The test that may stop the match.
@@ -208,7 +216,7 @@ impl Tally {
         let step = self.order.len().div_ceil(max_points.max(1)).max(1);
         let mut course = Vec::new();
         for (index, &round) in self.order.iter().enumerate() {
-            past.results.insert(round, self.results[&round]);
+            past.count(round, self.results[&round]);
             let is_last = index + 1 == self.order.len();
             if is_last || (index + 1).is_multiple_of(step) {
                 course.push(past.standing());
