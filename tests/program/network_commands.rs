@@ -75,6 +75,25 @@ fn a_backend_that_is_not_there_is_one_line_and_exit_code_1() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_library_that_does_not_load_is_reported_with_the_reason_and_who_named_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("libonnxruntime.so");
+    std::fs::write(&library, "").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+    command.env("ORT_DYLIB_PATH", &library);
+    command.args(["-w", TINY, "-b", "onnx-cpu", "backendbench"]);
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    for part in ["file too short", "clear ORT_DYLIB_PATH"] {
+        assert!(stderr.contains(part), "{stderr}");
+    }
+    // Another one elsewhere would have no effect.
+    assert!(!stderr.contains("pip install"), "{stderr}");
+}
+
+#[test]
 fn runtime_prints_the_automatic_choice_and_install_hints() {
     let arguments = ["-w", TINY, "--onnxruntime-path", "/nowhere", "runtime"];
     let text = stdout(&scorn(&arguments));

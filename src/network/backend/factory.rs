@@ -10,7 +10,10 @@ use std::sync::Arc;
 use super::{
     error::LoadError,
     options::{BackendOptions, OptionsError, Setting},
-    ort::runtime::{Runtime, RuntimeError},
+    ort::{
+        install::InstallPlace,
+        runtime::{Runtime, RuntimeError},
+    },
     pool::Label,
 };
 use crate::{
@@ -51,9 +54,8 @@ pub trait BackendFactory: Sync {
         Vec::new()
     }
 
-    /// What to install so that the backend works, if something is missing. `works` is whether the backend works
-    /// already.
-    fn install_hint(&self, _machine: &Machine, _works: bool) -> Option<InstallHint> {
+    /// What to install so that the backend works, if a library is missing.
+    fn install_hint(&self, _machine: &Machine) -> Option<InstallHint> {
         None
     }
 }
@@ -97,12 +99,12 @@ pub enum BackendKind {
 }
 
 /// Something that could be installed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstallHint {
     /// What for.
     pub purpose: &'static str,
-    /// The command.
-    pub command: &'static str,
+    /// The command, with the folder.
+    pub command: String,
 }
 
 /// What was found on this machine.
@@ -253,6 +255,14 @@ impl Machine {
     pub fn inspect(runtime_path: &str) -> Machine {
         Machine {
             runtime: Runtime::open(runtime_path),
+        }
+    }
+
+    /// Where what is missing has to be installed.
+    pub fn install_place(&self) -> InstallPlace {
+        match &self.runtime {
+            Ok(runtime) => runtime.install_place(),
+            Err(error) => error.install_place(),
         }
     }
 }

@@ -6,11 +6,12 @@ use ort::session::builder::SessionBuilder;
 
 use super::{
     create::{OrtBackend, create},
+    install::INSTALL_COMMAND,
     plan::{
         BATCH, BackendSetupError, Built, ExecutionProvider, GRAPH, GraphForm, Packing,
         SessionContext, SessionPlan, SessionSettings, bad_value, batch_sizes,
     },
-    runtime::{INSTALL_COMMAND, Runtime},
+    runtime::Runtime,
     session::{device_lines, devices},
 };
 use crate::{
@@ -69,10 +70,10 @@ impl BackendFactory for OnnxCpu {
         device_lines(machine, PROVIDER)
     }
 
-    fn install_hint(&self, machine: &Machine, _works: bool) -> Option<InstallHint> {
-        machine.runtime.is_err().then_some(InstallHint {
+    fn install_hint(&self, machine: &Machine) -> Option<InstallHint> {
+        machine.runtime.is_err().then(|| InstallHint {
             purpose: "for speed on any CPU",
-            command: INSTALL_COMMAND,
+            command: machine.install_place().command_for_library(INSTALL_COMMAND),
         })
     }
 }
