@@ -94,6 +94,22 @@ fn a_library_that_does_not_load_is_reported_with_the_reason_and_who_named_it() {
 }
 
 #[test]
+fn auto_reports_a_library_that_is_named_wrongly() {
+    let mut session = Session::with(&["-w", TINY, "--onnxruntime-path", "/nowhere"]);
+    let (_, lines) = session.go("go nodes 1");
+    let reports = lines.iter().filter(|line| line.contains("/nowhere"));
+    let reports: Vec<_> = reports.collect();
+    let [report] = reports[..] else {
+        panic!("{lines:?}")
+    };
+    assert!(
+        report.starts_with("info string error: OnnxRuntimePath"),
+        "{report}"
+    );
+    session.end();
+}
+
+#[test]
 fn runtime_prints_the_automatic_choice_and_install_hints() {
     let arguments = ["-w", TINY, "--onnxruntime-path", "/nowhere", "runtime"];
     let text = stdout(&scorn(&arguments));

@@ -78,6 +78,11 @@ impl LoadError {
         }
     }
 
+    /// Whether an option or variable names a library that cannot be used.
+    pub fn is_about_a_named_library(&self) -> bool {
+        matches!(self, LoadError::Runtime { error, .. } if error.named_by().is_some())
+    }
+
     /// Whether the network itself is unusable, so that no other backend could run it either.
     pub fn is_about_the_network(&self) -> bool {
         match self {

@@ -232,6 +232,20 @@ impl BackendInfo {
         options.only(self.name, &keys)
     }
 
+    /// The settings among `options` that this backend does not have; `backends` are all that there are.
+    pub fn unused_settings(
+        &self,
+        options: &BackendOptions,
+        backends: &[&dyn BackendFactory],
+    ) -> Vec<&'static str> {
+        let mut keys = all_settings(backends);
+        keys.retain(|&key| {
+            let is_own = self.settings.iter().any(|setting| setting.key == key);
+            options.text(key).is_some() && !is_own
+        });
+        keys
+    }
+
     /// The error that the backend lacks a device or a library: `reason` is what, and how to get it.
     pub fn unavailable(&self, reason: String) -> LoadError {
         LoadError::Unavailable {
@@ -265,6 +279,34 @@ impl Machine {
             Err(error) => error.install_place(),
         }
     }
+}
+
+/// Refuses settings that none of these backends has, and groups: a mistyped setting would change nothing. `backend` is
+/// the one that leaves the choice among the others.
+///
+/// # Errors
+/// Names the first of them, and all settings that there are.
+pub fn check_settings_of_any(
+    backend: &str,
+    options: &BackendOptions,
+    backends: &[&dyn BackendFactory],
+) -> Result<(), OptionsError> {
+    let checked = options.only(backend, &all_settings(backends));
+    checked.map_err(|error| match error {
+        OptionsError::Unknown { key, known, .. } => OptionsError::UnknownToAll { key, known },
+        error => error,
+    })
+}
+
+/// The settings of these backends, each once.
+fn all_settings(backends: &[&dyn BackendFactory]) -> Vec<&'static str> {
+    let mut keys = Vec::new();
+    for setting in backends.iter().flat_map(|factory| factory.info().settings) {
+        if !keys.contains(&setting.key) {
+            keys.push(setting.key);
+        }
+    }
+    keys
 }
 
 /// The error that there is no backend of this name; `known` are those that exist.
