@@ -260,6 +260,30 @@ fn tune_leaves_batches_to_searches_that_need_none_and_searches_for_threads() {
 }
 
 #[test]
+fn tune_writes_what_it_measured_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tuned.config");
+    std::fs::write(&file, "backend-opts=gpu=1\n").unwrap();
+    let name = file.to_str().unwrap();
+    let tune = ["tune", "--time", "5", "--write", name];
+    let words = ["-w", TINY, "-b", "rten", "-o", "threads=2"];
+    stdout(&scorn(&[&words[..], &tune].concat()));
+    let tuned = std::fs::read_to_string(&file).unwrap();
+    let weights = format!("--weights={TINY}");
+    for line in ["--backend=rten", "--backend-opts=threads=2", &*weights] {
+        assert_eq!(tuned.lines().filter(|&it| it == line).count(), 1, "{tuned}");
+    }
+    assert!(!tuned.contains("gpu"), "{tuned}");
+    // The network stays where none is given; other options of the backend would not be those of the measurement.
+    stdout(&scorn(&[&["-b", "sparse"], &tune[..]].concat()));
+    let tuned = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        tuned.contains(&weights) && !tuned.contains("backend-opts"),
+        "{tuned}"
+    );
+}
+
+#[test]
 fn one_network_predicts_the_moves_of_all_ratings() {
     let described = |name: &str| {
         let output = scorn(&["describe", name, "--json"]);
