@@ -156,6 +156,12 @@ impl BackendRequest<'_> {
             limits_squares,
             ..self.conversion.clone()
         };
+        if let Some(name) = self.network.to_be_calibrated(data_type) {
+            (self.report_progress)(&format!(
+                "calibrating {name} for int8 by games against itself, which takes half a minute or more for large \
+                 networks; scorn convert --data-type int8 does it once"
+            ));
+        }
         Ok(self.network.convert(&options)?)
     }
 
@@ -331,4 +337,43 @@ pub fn evaluate_start(evaluator: &dyn Evaluator) -> Result<(), EvaluateError> {
     let mut batch = Batch::default();
     evaluator.view().queue(game.plies(), &moves, &mut batch);
     evaluator.evaluate(&mut batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::shared::shared;
+
+    #[test]
+    fn a_calibration_is_announced_before_it_begins() {
+        let Some(path) = shared("nets/synth-conv-wdl-mlh.pb.gz") else {
+            return;
+        };
+        let reported = RefCell::new(Vec::new());
+        let request = BackendRequest {
+            network: &NetworkSource::new(&path.to_string_lossy()),
+            conversion: &ConvertOptions::default(),
+            options: &BackendOptions::default(),
+            runtime_path: "",
+            fill: HistoryFill::No,
+            threads: 1,
+            is_automatic: false,
+            note: String::new(),
+            backends: &[],
+            report_progress: &|text| reported.borrow_mut().push(text.to_owned()),
+        };
+        let convert = |data_type| request.network_as(data_type, false, Operators::Standard);
+        convert(DataType::Float32).unwrap();
+        assert!(reported.borrow().is_empty());
+        convert(DataType::Int8).unwrap();
+        let reported = reported.into_inner();
+        let [text] = &reported[..] else {
+            panic!("{reported:?}")
+        };
+        for part in ["calibrating synth-conv-wdl-mlh.pb.gz", "scorn convert"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
 }

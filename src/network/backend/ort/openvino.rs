@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use super::{
     create::{OrtBackend, create},
     install::{InstallPlace, OPENVINO_AND_RUNTIME_INSTALL_COMMAND, OPENVINO_INSTALL_COMMAND},
+    int8::ByteProducts,
     plan::{
         BATCH, BackendSetupError, Built, ExecutionProvider, GraphForm, Packing, SessionContext,
         SessionPlan, SessionSettings, bad_value, batch_sizes,
@@ -32,6 +33,7 @@ use crate::{
             pool::MAX_SESSIONS,
         },
         cores,
+        source::Network,
     },
 };
 
@@ -62,6 +64,9 @@ pub static INFO: BackendInfo = BackendInfo {
         },
     ],
 };
+
+/// Where it computes unless `device` says otherwise.
+const DEFAULT_DEVICE: &str = "CPU";
 
 /// OpenVINO compiles a model for each batch size.
 const BATCH_SIZES: [usize; 4] = [1, 4, 16, 32];
@@ -105,7 +110,10 @@ impl OrtBackend for OpenVino {
         options: &BackendOptions,
     ) -> Result<SessionPlan, BackendSetupError> {
         register(runtime).map_err(BackendSetupError::Unavailable)?;
-        let device = options.text("device").unwrap_or("CPU").to_ascii_uppercase();
+        let device = options
+            .text("device")
+            .unwrap_or(DEFAULT_DEVICE)
+            .to_ascii_uppercase();
         require_device(runtime, &device)?;
         let requested = options.text("precision").unwrap_or("auto");
         let requested = requested.to_ascii_lowercase();
@@ -143,6 +151,22 @@ impl OrtBackend for OpenVino {
             forms: vec![GraphForm::Plain],
             capture: None,
         })
+    }
+
+    fn fit(
+        &self,
+        plan: &mut SessionPlan,
+        _: &Network,
+        _: &Runtime,
+        request: &BackendRequest<'_>,
+    ) -> Result<(), BackendSetupError> {
+        let device = request.options.text("device").unwrap_or(DEFAULT_DEVICE);
+        if device.eq_ignore_ascii_case("CPU")
+            && let Some(warning) = ByteProducts::detect().openvino_warning(plan.data_type)
+        {
+            (request.report_progress)(warning);
+        }
+        Ok(())
     }
 }
 
