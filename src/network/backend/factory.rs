@@ -287,8 +287,8 @@ impl Machine {
     }
 }
 
-/// Refuses settings that none of these backends has, and groups: a mistyped setting would change nothing. `backend` is
-/// the one that leaves the choice among the others.
+/// Refuses settings that none of these backends has, and groups: a mistyped setting would change nothing. `backend`
+/// is the one that leaves the choice among the others.
 ///
 /// # Errors
 /// Names the first of them, and all settings that there are.

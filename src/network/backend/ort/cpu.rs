@@ -128,8 +128,8 @@ fn form(options: &BackendOptions) -> Result<GraphForm, BackendSetupError> {
 pub struct CpuProvider;
 
 impl ExecutionProvider for CpuProvider {
-    /// Names its device, because a registered plug-in might take part otherwise. Products of 8 bits are exact on every
-    /// processor; nothing else in a network is changed by that.
+    /// Names its device, because a registered plug-in might take part otherwise. Products of 8 bits are exact on
+    /// every processor; nothing else in a network is changed by that.
     fn configure(&self, builder: SessionBuilder, context: &SessionContext<'_>) -> Built {
         let builder = match ByteProducts::detect().saturate() {
             true => builder.with_precise_qmm()?,

@@ -109,8 +109,8 @@ pub(super) fn is_own_checkout(folder: &Path) -> bool {
     built_in.is_some() && built_in == fs::canonicalize(folder).ok()
 }
 
-/// The folder in which `runtime` is searched for: the program's among the user's data. `None` in a checkout, where the
-/// current one will do, and where there is no such thing.
+/// The folder in which `runtime` is searched for: the program's among the user's data. `None` in a checkout, where
+/// the current one will do, and where there is no such thing.
 fn install_folder() -> Option<PathBuf> {
     match is_own_checkout(Path::new(".")) {
         true => None,

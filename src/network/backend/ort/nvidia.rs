@@ -161,6 +161,11 @@ mod tests {
     #[cfg(target_os = "linux")]
     use crate::shared::skipped;
 
+    /// What is missing where nothing is installed yet.
+    fn missing(message: &str) -> Option<String> {
+        what_is_missing(message, &InstallPlace::default())
+    }
+
     #[test]
     fn cards_are_named_as_the_driver_does() {
         let folder = tempfile::tempdir().unwrap();
@@ -243,17 +248,11 @@ mod tests {
                 ["no such GPU", "invalid", "gpu=0"],
             ),
         ] {
-            let text = what_is_missing(&message, &InstallPlace::default()).unwrap();
+            let text = missing(&message).unwrap();
             assert!(parts.iter().all(|part| text.contains(part)), "{text}");
         }
-        assert_eq!(
-            what_is_missing(&cuda("2: out of memory"), &InstallPlace::default()),
-            None
-        );
-        assert_eq!(
-            what_is_missing("Invalid graph", &InstallPlace::default()),
-            None
-        );
+        assert_eq!(missing(&cuda("2: out of memory")), None);
+        assert_eq!(missing("Invalid graph"), None);
     }
 
     /// Any library will do to see that one is loaded from where the wheels put theirs: a copy of one that this
@@ -291,11 +290,11 @@ mod tests {
              CUDA paths where available.",
             "cuDNN is unavailable or disabled for CUDA Execution Provider: libcudnn.so.9",
         ] {
-            let text = what_is_missing(message, &InstallPlace::default()).unwrap();
+            let text = missing(message).unwrap();
             assert!(text.starts_with("cuDNN is missing"), "{text}");
             assert!(text.contains(GPU_INSTALL_COMMAND), "{text}");
         }
-        let text = what_is_missing("cuFFT is not available", &InstallPlace::default()).unwrap();
+        let text = missing("cuFFT is not available").unwrap();
         assert!(text.starts_with("cuFFT is missing"), "{text}");
     }
 }
