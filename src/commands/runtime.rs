@@ -9,7 +9,7 @@ use crate::{
         backend::{
             automatic,
             factory::{BackendFactory, InstallHint, Machine},
-            ort::runtime::{LIBRARY_VARIABLE, Runtime, RuntimeError, install_folder, usual_places},
+            ort::runtime::{LIBRARY_OPTION, LIBRARY_VARIABLE, Runtime, RuntimeError},
         },
         load::{NetworkConfig, probe},
     },
@@ -99,15 +99,11 @@ fn print_library(runtime: &Result<Runtime, RuntimeError>) -> Result<()> {
         }
         Err(error) => {
             print_line!("ONNX Runtime   not usable: {error}");
-            let places = usual_places();
-            let places: Vec<_> = places
-                .iter()
-                .map(|place| place.display().to_string())
-                .collect();
-            print_line!(
-                "               (OnnxRuntimePath, {LIBRARY_VARIABLE}, {})",
-                places.join(", ")
-            );
+            if error.named_by().is_none() {
+                print_line!(
+                    "               ({LIBRARY_OPTION} and {LIBRARY_VARIABLE} name one elsewhere)"
+                );
+            }
         }
     }
     Ok(())
@@ -143,21 +139,13 @@ fn print_json(
 fn print_install_hints(machine: &Machine, states: &[BackendState]) -> Result<()> {
     // Those that help on most machines come first.
     let states = states.iter().rev();
-    let hints = states.filter_map(|tried| tried.factory.install_hint(machine, tried.state.is_ok()));
+    let hints = states.filter_map(|tried| tried.factory.install_hint(machine));
     let hints: Vec<InstallHint> = hints.collect();
     print_line!();
-    let folder = install_folder();
-    if folder.is_some() && !hints.is_empty() {
-        print_line!("to install what is missing where the program finds it:");
+    if !hints.is_empty() {
+        print_line!("to install what is missing:");
     }
     for InstallHint { purpose, command } in hints {
-        let command = match &folder {
-            None => command.to_owned(),
-            Some(folder) => {
-                let target = format!("--target \"{}\"", folder.join("runtime").display());
-                command.replace("--target runtime", &target)
-            }
-        };
         print_line!("{purpose:31} {command}");
     }
     Ok(())

@@ -18,7 +18,7 @@ use crate::{
     files::{self, output::NewFile},
     network::{
         Evaluator,
-        backend::{automatic, pool::MAX_SESSIONS},
+        backend::{automatic, ort::runtime::LIBRARY_OPTION, pool::MAX_SESSIONS},
         cores,
         measure::{Speed, speed},
     },
@@ -32,7 +32,8 @@ const MIDDLEGAME: &str =
     "e2e4 e7e5 g1f3 b8c6 f1b5 a7a6 b5a4 g8f6 e1g1 f8e7 f1e1 b7b5 a4b3 d7d6 c2c3 e8g8";
 
 /// Measure this machine with this network and print the best Backend (of all, or the one that is named), Threads and
-/// MinibatchSize (0 leaves the batch size to the search).
+/// MinibatchSize (0 leaves the batch size to the search), with the BackendOptions and network that they were measured
+/// with.
 #[derive(Clone, Debug, Args)]
 pub struct TuneArgs {
     /// Write the result to this configuration file (other lines of it are kept); see --config.
@@ -66,23 +67,57 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
     let Some((backend, tuned)) = fastest(&candidates, options, time)? else {
         bail!("no backend works with {}", options.weights_file);
     };
-    let settings = [
-        ("Backend", format!("--backend={backend}")),
-        ("Threads", format!("--threads={}", tuned.threads)),
-        (
-            "MinibatchSize",
-            format!("--minibatch-size={}", tuned.minibatch_size),
-        ),
-    ];
+    let settings = tuned_settings(backend, tuned, options);
     print_line!("");
     for (_, line) in &settings {
-        print_line!("{line}");
+        if let Some(line) = line {
+            print_line!("{line}");
+        }
     }
     if let (Some(path), Some(file)) = (&args.write, config) {
         file.finish_with(new_config(path, &settings)?.as_bytes())?;
         print_line!("written to {}", path.display());
     }
     Ok(())
+}
+
+/// The name of an option, and the line that sets it; `None` if it has to have its default.
+type Setting = (&'static str, Option<String>);
+
+/// What was measured, and with what: the backend may not work without its options, or be slower. The network and the
+/// library are set only if they were given, because others may stand in the file.
+fn tuned_settings(backend: &str, tuned: Tuned, options: &Options) -> Vec<Setting> {
+    let default = Options::default();
+    let given = |value: &str, default: &str| (value != default).then(|| value.to_owned());
+    let backend_options = given(&options.backend_options, &default.backend_options);
+    let mut settings = vec![
+        ("Backend", Some(format!("--backend={backend}"))),
+        ("Threads", Some(format!("--threads={}", tuned.threads))),
+        (
+            "MinibatchSize",
+            Some(format!("--minibatch-size={}", tuned.minibatch_size)),
+        ),
+        (
+            "BackendOptions",
+            backend_options.map(|value| format!("--backend-opts={value}")),
+        ),
+    ];
+    if let Some(weights) = given(&options.weights_file, &default.weights_file) {
+        let line = format!("--weights={}", from_anywhere(&weights));
+        settings.push(("WeightsFile", Some(line)));
+    }
+    if let Some(library) = given(&options.onnx_runtime_path, &default.onnx_runtime_path) {
+        let line = format!("--onnxruntime-path={}", from_anywhere(&library));
+        settings.push((LIBRARY_OPTION, Some(line)));
+    }
+    settings
+}
+
+/// A path that means the same in every folder; what names no file stays.
+fn from_anywhere(path: &str) -> String {
+    let absolute = std::path::absolute(path).ok();
+    let absolute = absolute.filter(|absolute| absolute.exists());
+    absolute.map_or(path.to_owned(), |path| path.display().to_string())
 }
 
 /// Measures backends, and prints their speeds; the fastest one with its settings.
@@ -230,7 +265,7 @@ fn first_of_the_fastest<T: Copy>(rates: &[(T, f64)]) -> Option<T> {
 }
 
 /// The text of a configuration file in which these lines replace all that set the options of these names.
-fn new_config(path: &Path, settings: &[(&str, String)]) -> Result<String> {
+fn new_config(path: &Path, settings: &[Setting]) -> Result<String> {
     let (old, entries) = match path.exists() {
         true => (files::read_text(path)?, config_file::read(path)?),
         false => (String::new(), Vec::new()),
@@ -246,7 +281,7 @@ fn new_config(path: &Path, settings: &[(&str, String)]) -> Result<String> {
         .zip(1..)
         .filter(|(_, number)| !replaced.contains(number))
         .map(|(line, _)| line);
-    let written = settings.iter().map(|(_, line)| line.as_str());
+    let written = settings.iter().filter_map(|(_, line)| line.as_deref());
     let new: Vec<&str> = kept.chain(written).collect();
     Ok(new.join("\n") + "\n")
 }
@@ -270,12 +305,13 @@ mod tests {
         let path = folder.path().join("scorn.config");
         fs::write(
             &path,
-            "# mine\n--threads=9\n--cpuct=2\nThreads = 8\nbackend=cuda\n",
+            "# mine\n--threads=9\n--cpuct=2\nThreads = 8\nbackend=cuda\nbackend-opts=gpu=1\n",
         )
         .unwrap();
         let settings = [
-            ("Threads", "--threads=2".into()),
-            ("Backend", "--backend=rten".into()),
+            ("Threads", Some("--threads=2".into())),
+            ("Backend", Some("--backend=rten".into())),
+            ("BackendOptions", None),
         ];
         let text = new_config(&path, &settings).unwrap();
         assert_eq!(text, "# mine\n--cpuct=2\n--threads=2\n--backend=rten\n");

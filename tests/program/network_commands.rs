@@ -75,6 +75,41 @@ fn a_backend_that_is_not_there_is_one_line_and_exit_code_1() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_library_that_does_not_load_is_reported_with_the_reason_and_who_named_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("libonnxruntime.so");
+    std::fs::write(&library, "").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+    command.env("ORT_DYLIB_PATH", &library);
+    command.args(["-w", TINY, "-b", "onnx-cpu", "backendbench"]);
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    for part in ["file too short", "clear ORT_DYLIB_PATH"] {
+        assert!(stderr.contains(part), "{stderr}");
+    }
+    // Another one elsewhere would have no effect.
+    assert!(!stderr.contains("pip install"), "{stderr}");
+}
+
+#[test]
+fn auto_reports_a_library_that_is_named_wrongly() {
+    let mut session = Session::with(&["-w", TINY, "--onnxruntime-path", "/nowhere"]);
+    let (_, lines) = session.go("go nodes 1");
+    let reports = lines.iter().filter(|line| line.contains("/nowhere"));
+    let reports: Vec<_> = reports.collect();
+    let [report] = reports[..] else {
+        panic!("{lines:?}")
+    };
+    assert!(
+        report.starts_with("info string error: OnnxRuntimePath"),
+        "{report}"
+    );
+    session.end();
+}
+
+#[test]
 fn runtime_prints_the_automatic_choice_and_install_hints() {
     let arguments = ["-w", TINY, "--onnxruntime-path", "/nowhere", "runtime"];
     let text = stdout(&scorn(&arguments));
@@ -244,6 +279,30 @@ fn tune_leaves_batches_to_searches_that_need_none_and_searches_for_threads() {
         "{reported}"
     );
     assert_eq!(std::fs::read_to_string(&poem).unwrap(), "hello\n");
+}
+
+#[test]
+fn tune_writes_what_it_measured_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tuned.config");
+    std::fs::write(&file, "backend-opts=gpu=1\n").unwrap();
+    let name = file.to_str().unwrap();
+    let tune = ["tune", "--time", "5", "--write", name];
+    let words = ["-w", TINY, "-b", "rten", "-o", "threads=2"];
+    stdout(&scorn(&[&words[..], &tune].concat()));
+    let tuned = std::fs::read_to_string(&file).unwrap();
+    let weights = format!("--weights={TINY}");
+    for line in ["--backend=rten", "--backend-opts=threads=2", &*weights] {
+        assert_eq!(tuned.lines().filter(|&it| it == line).count(), 1, "{tuned}");
+    }
+    assert!(!tuned.contains("gpu"), "{tuned}");
+    // The network stays where none is given; other options of the backend would not be those of the measurement.
+    stdout(&scorn(&[&["-b", "sparse"], &tune[..]].concat()));
+    let tuned = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        tuned.contains(&weights) && !tuned.contains("backend-opts"),
+        "{tuned}"
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     error::LoadError,
-    factory::{BackendFactory, BackendInfo, BackendKind, BackendRequest},
+    factory::{BackendFactory, BackendInfo, BackendKind, BackendRequest, check_settings_of_any},
 };
 use crate::network::Evaluator;
 
@@ -49,7 +49,9 @@ impl BackendFactory for Auto {
 
     /// Only an error in the network itself ends the attempts.
     fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
+        check_settings_of_any(INFO.name, request.options, request.backends)?;
         let mut skipped: Vec<Skipped> = Vec::new();
+        let mut is_name_reported = false;
         let automatic = |factory: &&&dyn BackendFactory| factory.info().is_automatic();
         for factory in request.backends.iter().filter(automatic) {
             if !factory.is_meant_for(request.network) {
@@ -61,18 +63,39 @@ impl BackendFactory for Auto {
                 ..request.clone()
             };
             match factory.create(&request) {
-                Ok(evaluator) => return Ok(evaluator),
+                Ok(evaluator) => {
+                    report_unused_settings(factory.info(), &request);
+                    return Ok(evaluator);
+                }
                 Err(error) if error.is_about_the_network() => return Err(error),
-                Err(error) => skipped.push(Skipped {
-                    name: factory.info().name,
-                    reason: error.reason(),
-                }),
+                Err(error) => {
+                    if !is_name_reported && error.is_about_a_named_library() {
+                        let reason = error.reason();
+                        (request.report_progress)(&format!("error: {reason}"));
+                        is_name_reported = true;
+                    }
+                    skipped.push(Skipped {
+                        name: factory.info().name,
+                        reason: error.reason(),
+                    });
+                }
             }
         }
         let alike = skipped.chunk_by(|one, other| one.reason == other.reason);
         let reasons = alike.map(|alike| format!("{} ({})", names(alike), alike[0].reason));
         let reasons: Vec<String> = reasons.collect();
         Err(LoadError::NothingWorks(reasons.join("; ")))
+    }
+}
+
+/// Reports the settings that mean nothing to the backend that was taken.
+fn report_unused_settings(backend: &BackendInfo, request: &BackendRequest<'_>) {
+    let unused = backend.unused_settings(request.options, request.backends);
+    if !unused.is_empty() {
+        let (name, unused) = (backend.name, unused.join(", "));
+        (request.report_progress)(&format!(
+            "BackendOptions: auto takes {name}, which does not use {unused}"
+        ));
     }
 }
 
@@ -97,12 +120,18 @@ fn note(skipped: &[Skipped]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
     use crate::{
         lc0::ConvertOptions,
         network::{
             EvaluateError,
-            backend::{hash::HashEvaluator, options::BackendOptions},
+            backend::{
+                hash::HashEvaluator,
+                options::{BackendOptions, THREADS},
+                ort::runtime::RuntimeError,
+            },
             source::NetworkSource,
         },
         options::HistoryFill,
@@ -149,6 +178,7 @@ mod tests {
     static BROKEN: Fake = fake("broken", true, |_| Err(missing("no driver")));
     static BROKEN_TOO: Fake = fake("broken-too", true, |_| Err(missing("no driver")));
     static MANUAL: Fake = fake("manual", false, |_| panic!("only by name"));
+    static ANY: Fake = fake("any", true, |_| Ok(()));
     static WORKING: Fake = fake("working", true, |request| {
         assert_eq!(request.note, "not used: broken (see scorn runtime)");
         Ok(())
@@ -161,19 +191,90 @@ mod tests {
     });
 
     fn choose(backends: &[&dyn BackendFactory]) -> Result<(), LoadError> {
+        choose_with("", backends).0
+    }
+
+    /// The choice with these `BackendOptions`, and what was reported.
+    fn choose_with(
+        options: &str,
+        backends: &[&dyn BackendFactory],
+    ) -> (Result<(), LoadError>, Vec<String>) {
+        let reported = RefCell::new(Vec::new());
         let request = BackendRequest {
             network: &NetworkSource::new("<built in>"),
             conversion: &ConvertOptions::default(),
-            options: &BackendOptions::default(),
+            options: &BackendOptions::parse(options).unwrap(),
             runtime_path: "",
             fill: HistoryFill::No,
             threads: 1,
             is_automatic: false,
             note: String::new(),
             backends,
-            report_progress: &|_| {},
+            report_progress: &|text| reported.borrow_mut().push(text.to_owned()),
         };
-        Auto.create(&request).map(|_| ())
+        let chosen = Auto.create(&request).map(|_| ());
+        (chosen, reported.into_inner())
+    }
+
+    #[test]
+    fn a_library_that_is_named_wrongly_is_reported_once() {
+        const fn without_library(
+            outcome: fn(&BackendRequest<'_>) -> Result<(), LoadError>,
+        ) -> Fake {
+            fake("needs the library", true, outcome)
+        }
+        fn no_library(error: RuntimeError) -> Result<(), LoadError> {
+            Err(LoadError::Runtime {
+                backend: "fake",
+                error,
+                install_command: "",
+            })
+        }
+        static NAMED: Fake = without_library(|_| {
+            no_library(RuntimeError::NotThere {
+                named_by: "OnnxRuntimePath",
+                path: "/nowhere".into(),
+            })
+        });
+        static SEARCHED: Fake = without_library(|_| {
+            no_library(RuntimeError::NotFound {
+                searched: "/usual".to_owned(),
+            })
+        });
+        let (chosen, reported) = choose_with("", &[&NAMED, &NAMED, &ANY]);
+        chosen.unwrap();
+        let [text] = &reported[..] else {
+            panic!("{reported:?}")
+        };
+        assert!(
+            text.contains("OnnxRuntimePath") && text.contains("/nowhere"),
+            "{text}"
+        );
+        let (chosen, reported) = choose_with("", &[&SEARCHED, &ANY]);
+        chosen.unwrap();
+        assert!(reported.is_empty(), "{reported:?}");
+    }
+
+    #[test]
+    fn settings_of_no_backend_are_refused_and_those_of_others_reported() {
+        static WITH_THREADS: Fake = Fake {
+            info: BackendInfo {
+                settings: &[THREADS],
+                ..MANUAL.info
+            },
+            ..MANUAL
+        };
+        let (chosen, reported) = choose_with("threads=2", &[&WITH_THREADS, &ANY]);
+        chosen.unwrap();
+        let text = "BackendOptions: auto takes any, which does not use threads";
+        assert_eq!(reported, [text]);
+        let (chosen, reported) = choose_with("thraeds=2,threads=2", &[&WITH_THREADS, &ANY]);
+        let error = chosen.unwrap_err().to_string();
+        assert!(
+            error.contains("'thraeds'; the settings are: threads"),
+            "{error}"
+        );
+        assert!(reported.is_empty(), "{reported:?}");
     }
 
     #[test]

@@ -2,10 +2,7 @@
 
 use thiserror::Error;
 
-use super::{
-    options::OptionsError,
-    ort::runtime::{RuntimeError, install_folder},
-};
+use super::{options::OptionsError, ort::runtime::RuntimeError};
 use crate::network::{EvaluateError, source::WeightsError};
 
 /// Why there is no evaluator.
@@ -81,6 +78,11 @@ impl LoadError {
         }
     }
 
+    /// Whether an option or variable names a library that cannot be used.
+    pub fn is_about_a_named_library(&self) -> bool {
+        matches!(self, LoadError::Runtime { error, .. } if error.named_by().is_some())
+    }
+
     /// Whether the network itself is unusable, so that no other backend could run it either.
     pub fn is_about_the_network(&self) -> bool {
         match self {
@@ -94,12 +96,14 @@ impl LoadError {
     }
 }
 
-/// What to do about a library that is missing or too old.
+/// What to do about a library that is missing or unusable, unless it was named: then its name is what is wrong.
 fn how_to_install(command: &str, error: &RuntimeError) -> String {
-    if !matches!(error, RuntimeError::NotFound { .. } | RuntimeError::Load(_)) {
-        return String::new();
+    let command = error.install_place().command(command);
+    match error {
+        RuntimeError::NotFound { .. } => format!("; install it with: {command}"),
+        RuntimeError::Load { named_by: None, .. } => {
+            format!("; remove it or replace it by: {command}")
+        }
+        _ => String::new(),
     }
-    let place =
-        install_folder().map_or(String::new(), |folder| format!(" in {}", folder.display()));
-    format!("; install it{place} with: {command}")
 }

@@ -10,7 +10,10 @@ use std::sync::Arc;
 use super::{
     error::LoadError,
     options::{BackendOptions, OptionsError, Setting},
-    ort::runtime::{Runtime, RuntimeError},
+    ort::{
+        install::InstallPlace,
+        runtime::{Runtime, RuntimeError},
+    },
     pool::Label,
 };
 use crate::{
@@ -51,9 +54,8 @@ pub trait BackendFactory: Sync {
         Vec::new()
     }
 
-    /// What to install so that the backend works, if something is missing. `works` is whether the backend works
-    /// already.
-    fn install_hint(&self, _machine: &Machine, _works: bool) -> Option<InstallHint> {
+    /// What to install so that the backend works, if a library is missing.
+    fn install_hint(&self, _machine: &Machine) -> Option<InstallHint> {
         None
     }
 }
@@ -97,12 +99,12 @@ pub enum BackendKind {
 }
 
 /// Something that could be installed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstallHint {
     /// What for.
     pub purpose: &'static str,
-    /// The command.
-    pub command: &'static str,
+    /// The command, with the folder.
+    pub command: String,
 }
 
 /// What was found on this machine.
@@ -154,6 +156,12 @@ impl BackendRequest<'_> {
             limits_squares,
             ..self.conversion.clone()
         };
+        if let Some(name) = self.network.to_be_calibrated(data_type) {
+            (self.report_progress)(&format!(
+                "calibrating {name} for int8 by games against itself, which takes half a minute or more for large \
+                 networks; scorn convert --data-type int8 does it once"
+            ));
+        }
         Ok(self.network.convert(&options)?)
     }
 
@@ -230,6 +238,20 @@ impl BackendInfo {
         options.only(self.name, &keys)
     }
 
+    /// The settings among `options` that this backend does not have; `backends` are all that there are.
+    pub fn unused_settings(
+        &self,
+        options: &BackendOptions,
+        backends: &[&dyn BackendFactory],
+    ) -> Vec<&'static str> {
+        let mut keys = all_settings(backends);
+        keys.retain(|&key| {
+            let is_own = self.settings.iter().any(|setting| setting.key == key);
+            options.text(key).is_some() && !is_own
+        });
+        keys
+    }
+
     /// The error that the backend lacks a device or a library: `reason` is what, and how to get it.
     pub fn unavailable(&self, reason: String) -> LoadError {
         LoadError::Unavailable {
@@ -255,6 +277,42 @@ impl Machine {
             runtime: Runtime::open(runtime_path),
         }
     }
+
+    /// Where what is missing has to be installed.
+    pub fn install_place(&self) -> InstallPlace {
+        match &self.runtime {
+            Ok(runtime) => runtime.install_place(),
+            Err(error) => error.install_place(),
+        }
+    }
+}
+
+/// Refuses settings that none of these backends has, and groups: a mistyped setting would change nothing. `backend`
+/// is the one that leaves the choice among the others.
+///
+/// # Errors
+/// Names the first of them, and all settings that there are.
+pub fn check_settings_of_any(
+    backend: &str,
+    options: &BackendOptions,
+    backends: &[&dyn BackendFactory],
+) -> Result<(), OptionsError> {
+    let checked = options.only(backend, &all_settings(backends));
+    checked.map_err(|error| match error {
+        OptionsError::Unknown { key, known, .. } => OptionsError::UnknownToAll { key, known },
+        error => error,
+    })
+}
+
+/// The settings of these backends, each once.
+fn all_settings(backends: &[&dyn BackendFactory]) -> Vec<&'static str> {
+    let mut keys = Vec::new();
+    for setting in backends.iter().flat_map(|factory| factory.info().settings) {
+        if !keys.contains(&setting.key) {
+            keys.push(setting.key);
+        }
+    }
+    keys
 }
 
 /// The error that there is no backend of this name; `known` are those that exist.
@@ -279,4 +337,43 @@ pub fn evaluate_start(evaluator: &dyn Evaluator) -> Result<(), EvaluateError> {
     let mut batch = Batch::default();
     evaluator.view().queue(game.plies(), &moves, &mut batch);
     evaluator.evaluate(&mut batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::shared::shared;
+
+    #[test]
+    fn a_calibration_is_announced_before_it_begins() {
+        let Some(path) = shared("nets/synth-conv-wdl-mlh.pb.gz") else {
+            return;
+        };
+        let reported = RefCell::new(Vec::new());
+        let request = BackendRequest {
+            network: &NetworkSource::new(&path.to_string_lossy()),
+            conversion: &ConvertOptions::default(),
+            options: &BackendOptions::default(),
+            runtime_path: "",
+            fill: HistoryFill::No,
+            threads: 1,
+            is_automatic: false,
+            note: String::new(),
+            backends: &[],
+            report_progress: &|text| reported.borrow_mut().push(text.to_owned()),
+        };
+        let convert = |data_type| request.network_as(data_type, false, Operators::Standard);
+        convert(DataType::Float32).unwrap();
+        assert!(reported.borrow().is_empty());
+        convert(DataType::Int8).unwrap();
+        let reported = reported.into_inner();
+        let [text] = &reported[..] else {
+            panic!("{reported:?}")
+        };
+        for part in ["calibrating synth-conv-wdl-mlh.pb.gz", "scorn convert"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
 }

@@ -19,9 +19,10 @@ pub mod simulated;
 pub mod sparse;
 
 pub mod ort {
-    //! ONNX Runtime: finding and loading the library ([`runtime`]), the steps from a request to an evaluator
-    //! ([`create`]), the plan of the sessions ([`plan`]) and the sessions themselves ([`session`]); what the backends
-    //! for GPUs share ([`gpu`]), batches as captured graphs ([`capture`]) with kernels of our own ([`kernels`]),
+    //! ONNX Runtime: finding and loading the library ([`runtime`]), where it is installed ([`install`]), the steps
+    //! from a request to an evaluator ([`create`]), the plan of the sessions ([`plan`]) and the sessions themselves
+    //! ([`session`]); 8-bit integers on processors ([`int8`]); what the backends for GPUs share ([`gpu`]), batches as
+    //! captured graphs ([`capture`]) with kernels of our own ([`kernels`]),
     //! NVIDIA's libraries ([`nvidia`], [`preload`]) and provider ([`cuda_provider`]), the engines of TensorRT
     //! ([`engine_cache`]) and the times of batches ([`times_cache`]); and one file for each backend.
 
@@ -34,6 +35,8 @@ pub mod ort {
     pub mod directml;
     pub mod engine_cache;
     pub mod gpu;
+    pub mod install;
+    pub mod int8;
     pub mod kernels;
     pub mod nvidia;
     pub mod openvino;

@@ -73,6 +73,14 @@ pub enum OptionsError {
         /// Those that it has.
         known: String,
     },
+    /// A setting that no backend has.
+    #[error("BackendOptions: no backend has a setting '{key}'; the settings are: {known}")]
+    UnknownToAll {
+        /// The setting.
+        key: String,
+        /// Those of all backends.
+        known: String,
+    },
 }
 
 /// Settings and groups of settings.

@@ -8,7 +8,6 @@ use std::{cell::RefCell, sync::Arc};
 use super::{
     error::LoadError,
     factory::{BackendFactory, BackendInfo, BackendKind, BackendRequest, evaluate_start},
-    options::{BackendOptions, OptionsError},
     pool::Label,
 };
 use crate::{
@@ -61,7 +60,10 @@ impl BackendFactory for Sparse {
     }
 
     fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
-        let note = unused_settings(request.options, request.is_automatic)?;
+        // `auto` takes it whatever the settings are, because any other backend is slower by far.
+        if !request.is_automatic {
+            INFO.check_settings(request.options)?;
+        }
         let network = request.network_as(DataType::Float32, false, Operators::Standard)?;
         if network.onnx.sparse.is_none() {
             let message = "it is not a sparse network; those are made by \"scorn train\"";
@@ -70,29 +72,11 @@ impl BackendFactory for Sparse {
         let integers = file::read(&network.onnx.bytes)
             .map_err(|error| INFO.refused(&network.name, &error.to_string()))?;
         let level = Level::detect();
-        let label = Label {
-            note: note.to_owned(),
-            ..request.label(&INFO, &network, format!("CPU, {}", level.name()))
-        };
+        let label = request.label(&INFO, &network, format!("CPU, {}", level.name()));
         let view = request.view(&network.onnx);
         let evaluator = SparseEvaluator::new(label, Arc::new(integers), view, level);
         evaluate_start(&evaluator)?;
         Ok(Arc::new(evaluator))
-    }
-}
-
-/// What the description says about `BackendOptions`, of which this backend has none. A user who names the backend is
-/// refused them; `auto` takes it all the same, because any other is slower by far.
-fn unused_settings(
-    options: &BackendOptions,
-    is_automatic: bool,
-) -> Result<&'static str, OptionsError> {
-    match INFO.check_settings(options) {
-        Ok(()) => Ok(""),
-        Err(OptionsError::Unknown { .. }) if is_automatic => {
-            Ok("BackendOptions mean nothing to it")
-        }
-        Err(error) => Err(error),
     }
 }
 

@@ -16,8 +16,8 @@ use crate::{
     network::{
         Evaluator,
         backend::{
-            self,
-            factory::{BackendFactory, BackendRequest},
+            self, auto,
+            factory::{BackendFactory, BackendRequest, check_settings_of_any},
             options::BackendOptions,
         },
         compose::merged::Merged,
@@ -68,6 +68,10 @@ fn create(
     is_automatic: bool,
     report_progress: ReportProgress<'_>,
 ) -> Result<Arc<dyn Evaluator>, LoadError> {
+    let options = BackendOptions::parse(&config.backend_options)?;
+    if is_automatic {
+        check_settings_of_any(auto::INFO.name, &options, backend::BACKENDS)?;
+    }
     factory.create(&BackendRequest {
         network,
         conversion: &ConvertOptions {
@@ -76,7 +80,7 @@ fn create(
             encoding: config.encoding,
             ..ConvertOptions::default()
         },
-        options: &BackendOptions::parse(&config.backend_options)?,
+        options: &options,
         runtime_path: &config.runtime_path,
         fill: config.fill,
         threads: config.threads,
@@ -124,6 +128,32 @@ mod tests {
             panic!("{error}");
         }
         assert!(load_backend(&config, &|_| {}).is_err());
+    }
+
+    #[test]
+    fn settings_under_auto_are_used_reported_or_refused() {
+        let (described, reported) = load_with("", "auto", "threads=2,precision=int8");
+        assert!(described.unwrap().starts_with("sparse ("));
+        let [text] = &reported[..] else {
+            panic!("{reported:?}")
+        };
+        for part in ["sparse", "threads", "precision"] {
+            assert!(text.contains(part), "{text}");
+        }
+        let config = |backend: &str| NetworkConfig {
+            backend: backend.into(),
+            backend_options: "foo=1".into(),
+            ..NetworkConfig::from(&Options::default())
+        };
+        let of_auto = load_backend(&config("auto"), &|_| {}).err().unwrap();
+        let of_probe = probe(&config("sparse")).err().unwrap();
+        for error in [of_auto, of_probe] {
+            let error = error.to_string();
+            assert!(
+                error.contains("'foo'") && error.contains("precision"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -122,6 +122,18 @@ impl NetworkSource {
         self.parsed()?.convert(options)
     }
 
+    /// The network's name, if [`convert`](NetworkSource::convert) lets it play games to find the ranges that 8 bits
+    /// need: half a minute and more for large networks.
+    pub fn to_be_calibrated(&self, data_type: DataType) -> Option<&str> {
+        let parsed = self.parsed().ok()?;
+        match &parsed.contents {
+            Contents::Lc0(net) if data_type == DataType::Int8 && has_weights(net) => {
+                Some(&parsed.name)
+            }
+            _ => None,
+        }
+    }
+
     fn parsed(&self) -> Result<&ParsedNetwork, WeightsError> {
         if let Some(parsed) = self.parsed.get() {
             return Ok(parsed);
@@ -178,7 +190,7 @@ impl ParsedNetwork {
 
     fn convert_lc0(&self, net: &Net, options: &ConvertOptions) -> Result<Network, WeightsError> {
         let in_file = |error: lc0::NetError| WeightsError::from(error.in_file(&self.path));
-        let is_converted = net.format().structure != Structure::Onnx;
+        let is_converted = has_weights(net);
         let options = match options.data_type {
             _ if !is_converted => ConvertOptions {
                 data_type: DataType::Float32,
@@ -248,6 +260,11 @@ pub fn sha256_of(weights: &str) -> Result<String, WeightsError> {
 pub(super) fn is_onnx(path: &Path) -> bool {
     path.extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
+}
+
+/// Whether one of lc0's files has weights, rather than an ONNX model.
+fn has_weights(net: &Net) -> bool {
+    net.format().structure != Structure::Onnx
 }
 
 /// The options with the activation ranges that 8 bits need.

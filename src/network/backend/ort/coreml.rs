@@ -12,11 +12,12 @@ use ort::{
 
 use super::{
     create::{OrtBackend, create},
+    install::{INSTALL_COMMAND, InstallPlace},
     plan::{
         BATCH, BackendSetupError, Built, ExecutionProvider, GraphForm, Packing, SessionContext,
         SessionPlan, SessionSettings, bad_value, batch_sizes,
     },
-    runtime::{INSTALL_COMMAND, Runtime},
+    runtime::Runtime,
     session::is_provider_unknown,
 };
 use crate::{
@@ -88,7 +89,7 @@ impl OrtBackend for CoreMl {
         plan(options)
     }
 
-    fn explain(&self, message: &str) -> Option<String> {
+    fn explain(&self, message: &str, _: &InstallPlace) -> Option<String> {
         is_provider_unknown(message).then(|| {
             "the ONNX Runtime found here has no Core ML; the one that pip installs on macOS has it"
                 .to_owned()
@@ -178,7 +179,15 @@ mod tests {
         let is_apple = cfg!(target_vendor = "apple");
         assert_eq!(CoreMl.check_platform().is_ok(), is_apple);
         let message = "CoreML is not enabled in this build";
-        assert!(CoreMl.explain(message).unwrap().contains("macOS"));
-        assert_eq!(CoreMl.explain("invalid graph"), None);
+        assert!(
+            CoreMl
+                .explain(message, &InstallPlace::default())
+                .unwrap()
+                .contains("macOS")
+        );
+        assert_eq!(
+            CoreMl.explain("invalid graph", &InstallPlace::default()),
+            None
+        );
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::{
+    install::InstallPlace,
     plan::{BackendSetupError, GraphForm, Packing, SessionPlan},
     runtime::Runtime,
     session,
@@ -75,7 +76,7 @@ pub(super) trait OrtBackend: BackendFactory {
     }
 
     /// What is missing on this machine and how to get it, if that is what a message of ONNX Runtime is about.
-    fn explain(&self, _message: &str) -> Option<String> {
+    fn explain(&self, _message: &str, _place: &InstallPlace) -> Option<String> {
         None
     }
 }
@@ -126,7 +127,8 @@ fn load(
         .map_err(|error| setup_failed(info, error))?;
     let times = backend.times_cache(&plan, form, &network, runtime);
     let name = network.name.clone();
-    let refused = |message: &str| match backend.explain(message) {
+    let place = runtime.install_place();
+    let refused = |message: &str| match backend.explain(message, &place) {
         Some(reason) => info.unavailable(reason),
         None => info.refused(&name, message),
     };

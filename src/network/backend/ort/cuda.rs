@@ -14,12 +14,13 @@ use super::{
     create::{OrtBackend, create},
     cuda_provider::CudaProvider,
     gpu::{self, GPU, GpuPlan, GpuPrecision, SESSIONS},
+    install::{GPU_INSTALL_COMMAND, InstallPlace},
     nvidia,
     plan::{
         BATCH, BackendSetupError, GRAPH, GraphCapture, GraphForm, Packing, SessionPlan,
         SessionSettings, batch_sizes,
     },
-    runtime::{GPU_INSTALL_COMMAND, Runtime},
+    runtime::Runtime,
     session::device_lines,
     times_cache::TimesCache,
 };
@@ -118,12 +119,14 @@ impl BackendFactory for Cuda {
         device_lines(machine, "CUDAExecutionProvider")
     }
 
-    fn install_hint(&self, machine: &Machine, _works: bool) -> Option<InstallHint> {
+    fn install_hint(&self, machine: &Machine) -> Option<InstallHint> {
         let runtime = machine.runtime.as_ref();
         let is_there = runtime.is_ok_and(|runtime| nvidia::has_provider(runtime, "cuda"));
-        (!is_there).then_some(InstallHint {
+        (!is_there).then(|| InstallHint {
             purpose: "for NVIDIA GPUs",
-            command: GPU_INSTALL_COMMAND,
+            command: machine
+                .install_place()
+                .command_for_library(GPU_INSTALL_COMMAND),
         })
     }
 }
@@ -166,8 +169,8 @@ impl OrtBackend for Cuda {
         gpu::tune(evaluator, cache)
     }
 
-    fn explain(&self, message: &str) -> Option<String> {
-        nvidia::what_is_missing(message)
+    fn explain(&self, message: &str, place: &InstallPlace) -> Option<String> {
+        nvidia::what_is_missing(message, place)
     }
 }
 
@@ -443,8 +446,11 @@ mod tests {
         let message = "Non-zero status code returned while running Conv node. Name:'/input/conv' Status Message: cuDNN is \
                        not available. Install cuDNN, update the system library search path, or set enable_cudnn=0 to \
                        force native CUDA paths where available.";
-        let reason = Cuda.explain(message).unwrap();
+        let reason = Cuda.explain(message, &InstallPlace::default()).unwrap();
         assert!(reason.contains(GPU_INSTALL_COMMAND), "{reason}");
-        assert_eq!(Cuda.explain("invalid graph"), None);
+        assert_eq!(
+            Cuda.explain("invalid graph", &InstallPlace::default()),
+            None
+        );
     }
 }

@@ -10,6 +10,7 @@ use ort::{
 use super::{
     create::{OrtBackend, create},
     gpu::{self, GPU},
+    install::InstallPlace,
     plan::{
         BATCH, BackendSetupError, Built, ExecutionProvider, GraphForm, Packing, SessionContext,
         SessionPlan, SessionSettings, bad_value, batch_sizes,
@@ -92,10 +93,11 @@ impl OrtBackend for DirectMl {
         plan(options)
     }
 
-    fn explain(&self, message: &str) -> Option<String> {
+    fn explain(&self, message: &str, place: &InstallPlace) -> Option<String> {
         is_provider_unknown(message).then(|| {
             format!(
-                "the ONNX Runtime found here has no DirectML; install one that has it: {INSTALL_COMMAND}"
+                "the ONNX Runtime found here has no DirectML; install one that has it: {}",
+                place.command_for_library(INSTALL_COMMAND)
             )
         })
     }
@@ -197,8 +199,11 @@ mod tests {
     fn other_systems_and_builds_without_it_are_named() {
         assert_eq!(DirectMl.check_platform().is_ok(), cfg!(windows));
         let message = "DirectML is not supported in this build of ONNX Runtime";
-        let reason = DirectMl.explain(message).unwrap();
+        let reason = DirectMl.explain(message, &InstallPlace::default()).unwrap();
         assert!(reason.contains("onnxruntime-directml"), "{reason}");
-        assert_eq!(DirectMl.explain("invalid graph"), None);
+        assert_eq!(
+            DirectMl.explain("invalid graph", &InstallPlace::default()),
+            None
+        );
     }
 }

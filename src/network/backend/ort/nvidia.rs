@@ -5,9 +5,10 @@ use std::{fs, path::Path};
 
 use super::{
     engine_cache,
+    install::{GPU_INSTALL_COMMAND, InstallPlace, TENSORRT_INSTALL_COMMAND},
     plan::BackendSetupError,
     preload,
-    runtime::{GPU_INSTALL_COMMAND, Runtime, TENSORRT_INSTALL_COMMAND},
+    runtime::Runtime,
 };
 
 /// The library that belongs to the driver.
@@ -31,16 +32,28 @@ pub fn has_provider(runtime: &Runtime, provider: &str) -> bool {
     runtime.library().with_file_name(name).is_file()
 }
 
+/// That a build of ONNX Runtime lacks a provider, and how to get one that has it.
+fn no_provider(library: &Path, provider: &str, place: &InstallPlace) -> String {
+    let command = match provider {
+        "tensorrt" => TENSORRT_INSTALL_COMMAND,
+        _ => GPU_INSTALL_COMMAND,
+    };
+    format!(
+        "{} is a build without it; for NVIDIA GPUs: {}",
+        library.display(),
+        place.command_for_library(command)
+    )
+}
+
 /// Prepares the use of a provider, `cuda` or `tensorrt`.
 ///
 /// # Errors
 /// When this build of ONNX Runtime lacks it or there is no driver.
 pub fn require(runtime: &Runtime, provider: &str) -> Result<(), BackendSetupError> {
     if !has_provider(runtime, provider) {
-        let library = runtime.library().display();
-        return Err(BackendSetupError::Unavailable(format!(
-            "{library} is a build without it; for NVIDIA GPUs: {GPU_INSTALL_COMMAND}"
-        )));
+        let place = runtime.install_place();
+        let reason = no_provider(runtime.library(), provider, &place);
+        return Err(BackendSetupError::Unavailable(reason));
     }
     if ort::util::preload_dylib(DRIVER).is_err() {
         return Err(BackendSetupError::Unavailable(no_driver()));
@@ -77,23 +90,25 @@ fn no_driver() -> String {
 }
 
 /// What is missing on this machine and how to get it, if that is what ONNX Runtime's message is about.
-pub fn what_is_missing(message: &str) -> Option<String> {
+pub fn what_is_missing(message: &str, place: &InstallPlace) -> Option<String> {
+    let install_cuda = || place.command_for_library(GPU_INSTALL_COMMAND);
     if let Some(library) = missing_library(message) {
         return Some(match library {
             DRIVER => no_driver(),
             _ if library.contains("nvinfer") || library.contains("nvonnxparser") => {
-                format!(
-                    "TensorRT is missing ({library}); install it with: {TENSORRT_INSTALL_COMMAND}"
-                )
+                let command = place.command_for_library(TENSORRT_INSTALL_COMMAND);
+                format!("TensorRT is missing ({library}); install it with: {command}")
             }
             _ => format!(
-                "the CUDA libraries are not complete ({library} is missing); install them with: {GPU_INSTALL_COMMAND}"
+                "the CUDA libraries are not complete ({library} is missing); install them with: {}",
+                install_cuda()
             ),
         });
     }
     if let Some(what) = OPENED_LATE.into_iter().find(|what| lacks(message, what)) {
         return Some(format!(
-            "{what} is missing; install it with the CUDA libraries: {GPU_INSTALL_COMMAND}"
+            "{what} is missing; install it with the CUDA libraries: {}",
+            install_cuda()
         ));
     }
     let (_, failure) = message.split_once("CUDA failure ")?;
@@ -146,6 +161,11 @@ mod tests {
     #[cfg(target_os = "linux")]
     use crate::shared::skipped;
 
+    /// What is missing where nothing is installed yet.
+    fn missing(message: &str) -> Option<String> {
+        what_is_missing(message, &InstallPlace::default())
+    }
+
     #[test]
     fn cards_are_named_as_the_driver_does() {
         let folder = tempfile::tempdir().unwrap();
@@ -160,6 +180,18 @@ mod tests {
             fs::write(card.join("information"), text).unwrap();
         }
         assert_eq!(cards(folder.path()), "NVIDIA H100 80GB HBM3, NVIDIA L4");
+    }
+
+    #[test]
+    fn a_build_without_a_provider_is_replaced_in_its_folder_by_one_that_has_it() {
+        let library = Path::new("/rt/onnxruntime/capi/libonnxruntime.so.1.32.0");
+        let place = InstallPlace::of(library, None);
+        for (provider, package) in [("cuda", "onnxruntime-gpu"), ("tensorrt", "tensorrt-cu13")] {
+            let reason = no_provider(library, provider, &place);
+            for part in ["--target \"/rt\"", package] {
+                assert!(reason.contains(part), "{reason}");
+            }
+        }
     }
 
     #[test]
@@ -216,11 +248,11 @@ mod tests {
                 ["no such GPU", "invalid", "gpu=0"],
             ),
         ] {
-            let text = what_is_missing(&message).unwrap();
+            let text = missing(&message).unwrap();
             assert!(parts.iter().all(|part| text.contains(part)), "{text}");
         }
-        assert_eq!(what_is_missing(&cuda("2: out of memory")), None);
-        assert_eq!(what_is_missing("Invalid graph"), None);
+        assert_eq!(missing(&cuda("2: out of memory")), None);
+        assert_eq!(missing("Invalid graph"), None);
     }
 
     /// Any library will do to see that one is loaded from where the wheels put theirs: a copy of one that this
@@ -258,11 +290,11 @@ mod tests {
              CUDA paths where available.",
             "cuDNN is unavailable or disabled for CUDA Execution Provider: libcudnn.so.9",
         ] {
-            let text = what_is_missing(message).unwrap();
+            let text = missing(message).unwrap();
             assert!(text.starts_with("cuDNN is missing"), "{text}");
             assert!(text.contains(GPU_INSTALL_COMMAND), "{text}");
         }
-        let text = what_is_missing("cuFFT is not available").unwrap();
+        let text = missing("cuFFT is not available").unwrap();
         assert!(text.starts_with("cuFFT is missing"), "{text}");
     }
 }

@@ -11,13 +11,13 @@ use parking_lot::Mutex;
 
 use super::{
     create::{OrtBackend, create},
+    install::{InstallPlace, OPENVINO_AND_RUNTIME_INSTALL_COMMAND, OPENVINO_INSTALL_COMMAND},
+    int8::ByteProducts,
     plan::{
         BATCH, BackendSetupError, Built, ExecutionProvider, GraphForm, Packing, SessionContext,
         SessionPlan, SessionSettings, bad_value, batch_sizes,
     },
-    runtime::{
-        OPENVINO_AND_RUNTIME_INSTALL_COMMAND, OPENVINO_INSTALL_COMMAND, Runtime, usual_places,
-    },
+    runtime::{Runtime, usual_places},
     session::{device_lines, devices},
 };
 use crate::{
@@ -33,6 +33,7 @@ use crate::{
             pool::MAX_SESSIONS,
         },
         cores,
+        source::Network,
     },
 };
 
@@ -64,6 +65,9 @@ pub static INFO: BackendInfo = BackendInfo {
     ],
 };
 
+/// Where it computes unless `device` says otherwise.
+const DEFAULT_DEVICE: &str = "CPU";
+
 /// OpenVINO compiles a model for each batch size.
 const BATCH_SIZES: [usize; 4] = [1, 4, 16, 32];
 
@@ -89,13 +93,13 @@ impl BackendFactory for OpenVino {
         device_lines(machine, PROVIDER)
     }
 
-    fn install_hint(&self, machine: &Machine, works: bool) -> Option<InstallHint> {
+    fn install_hint(&self, machine: &Machine) -> Option<InstallHint> {
         let runtime = machine.runtime.as_ref().ok();
         let is_useless = runtime.and_then(vendor_other_than_intel).is_some();
-        (!works && !is_useless).then_some(InstallHint {
-            purpose: "for more on Intel CPUs",
-            command: OPENVINO_INSTALL_COMMAND,
-        })
+        match is_useless {
+            true => None,
+            false => hint(runtime.map(Runtime::library), &machine.install_place()),
+        }
     }
 }
 
@@ -106,7 +110,10 @@ impl OrtBackend for OpenVino {
         options: &BackendOptions,
     ) -> Result<SessionPlan, BackendSetupError> {
         register(runtime).map_err(BackendSetupError::Unavailable)?;
-        let device = options.text("device").unwrap_or("CPU").to_ascii_uppercase();
+        let device = options
+            .text("device")
+            .unwrap_or(DEFAULT_DEVICE)
+            .to_ascii_uppercase();
         require_device(runtime, &device)?;
         let requested = options.text("precision").unwrap_or("auto");
         let requested = requested.to_ascii_lowercase();
@@ -144,6 +151,22 @@ impl OrtBackend for OpenVino {
             forms: vec![GraphForm::Plain],
             capture: None,
         })
+    }
+
+    fn fit(
+        &self,
+        plan: &mut SessionPlan,
+        _: &Network,
+        _: &Runtime,
+        request: &BackendRequest<'_>,
+    ) -> Result<(), BackendSetupError> {
+        let device = request.options.text("device").unwrap_or(DEFAULT_DEVICE);
+        if device.eq_ignore_ascii_case("CPU")
+            && let Some(warning) = ByteProducts::detect().openvino_warning(plan.data_type)
+        {
+            (request.report_progress)(warning);
+        }
+        Ok(())
     }
 }
 
@@ -211,34 +234,39 @@ fn register(runtime: &Runtime) -> Result<(), String> {
     if *is_registered {
         return Ok(());
     }
-    let plugin = plugin(runtime)
-        .ok_or_else(|| format!("its plugin is not installed: {OPENVINO_INSTALL_COMMAND}"))?;
+    let plugin = plugin(Some(runtime.library())).ok_or_else(|| {
+        let command = runtime.install_place().command(OPENVINO_INSTALL_COMMAND);
+        format!("its plugin is not installed: {command}")
+    })?;
     let registered = runtime.environment().register_ep_library(PROVIDER, &plugin);
     registered.map_err(|error| format!("{}: {}", plugin.display(), error.message()))?;
     *is_registered = true;
     Ok(())
 }
 
-/// The plug-in: in its wheel beside ONNX Runtime's, or in the same folder as the library.
-pub fn plugin(runtime: &Runtime) -> Option<PathBuf> {
-    let name = if cfg!(windows) {
-        "onnxruntime_providers_openvino_plugin.dll"
-    } else {
-        "libonnxruntime_providers_openvino_plugin.so"
-    };
-    let library = runtime.library();
-    let beside = library.parent().map(Path::to_owned);
-    let wheels = library
-        .ancestors()
-        .nth(3)
-        .map(Path::to_owned)
-        .into_iter()
-        .chain(usual_places());
+/// What installs the plug-in, if it is not there.
+fn hint(library: Option<&Path>, place: &InstallPlace) -> Option<InstallHint> {
+    plugin(library).is_none().then(|| InstallHint {
+        purpose: "for more on Intel CPUs",
+        command: place.command(OPENVINO_INSTALL_COMMAND),
+    })
+}
+
+/// The file of the plug-in.
+const PLUGIN: &str = if cfg!(windows) {
+    "onnxruntime_providers_openvino_plugin.dll"
+} else {
+    "libonnxruntime_providers_openvino_plugin.so"
+};
+
+/// The plug-in: in its wheel beside ONNX Runtime's, in the usual places, or in the same folder as the library.
+fn plugin(library: Option<&Path>) -> Option<PathBuf> {
+    let beside = library.and_then(Path::parent).map(Path::to_owned);
+    let root = library.and_then(|library| library.ancestors().nth(3));
+    let wheels = root.map(Path::to_owned).into_iter().chain(usual_places());
     let wheels = wheels.map(|root| root.join("onnxruntime_ep_openvino"));
-    let found = wheels
-        .chain(beside)
-        .map(|folder| folder.join(name))
-        .find(|path| path.is_file());
+    let mut files = wheels.chain(beside).map(|folder| folder.join(PLUGIN));
+    let found = files.find(|path| path.is_file());
     found.and_then(|path| fs::canonicalize(path).ok())
 }
 
@@ -308,6 +336,22 @@ fn has_amx() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_plugin_that_is_not_there_is_to_be_installed() {
+        let root = tempfile::tempdir().unwrap();
+        let library = root.path().join("onnxruntime/capi/libonnxruntime.so");
+        let place = InstallPlace::of(&library, None);
+        if plugin(None).is_none() {
+            let command = hint(Some(&library), &place).unwrap().command;
+            let target = format!("--target \"{}\"", root.path().display());
+            assert!(command.contains(&target), "{command}");
+        }
+        let wheel = root.path().join("onnxruntime_ep_openvino");
+        fs::create_dir(&wheel).unwrap();
+        fs::write(wheel.join(PLUGIN), "").unwrap();
+        assert_eq!(hint(Some(&library), &place), None);
+    }
 
     #[test]
     fn squares_are_limited_where_openvino_may_compute_in_half_precision() {

@@ -11,7 +11,9 @@
 //! Nothing of `ort` may be called before it is there, or `ort` panics.
 
 use std::{
-    env, fs,
+    env,
+    error::Error as StdError,
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -20,46 +22,13 @@ use ort::environment::Environment;
 use parking_lot::Mutex;
 use thiserror::Error;
 
+use super::install::{InstallPlace, is_own_checkout};
+
 /// The environment variable that names the library.
 pub const LIBRARY_VARIABLE: &str = "ORT_DYLIB_PATH";
 
-/// The command that installs a Python package where the library is found. What a shell would take apart is quoted.
-macro_rules! install_command {
-    ($package:literal) => {
-        install_command!($package, $package)
-    };
-    ($on_windows:literal, $elsewhere:literal) => {
-        if cfg!(windows) {
-            concat!("py -m pip install --target runtime ", $on_windows)
-        } else {
-            concat!("python3 -m pip install --target runtime ", $elsewhere)
-        }
-    };
-}
-
-/// The command that installs the library where it is found.
-pub const INSTALL_COMMAND: &str = install_command!("onnxruntime");
-
-/// The command that installs the OpenVINO plugin beside it.
-pub const OPENVINO_INSTALL_COMMAND: &str = install_command!("onnxruntime-ep-openvino");
-
-/// The command that installs both.
-pub const OPENVINO_AND_RUNTIME_INSTALL_COMMAND: &str =
-    install_command!("onnxruntime onnxruntime-ep-openvino");
-
-/// The command that installs the library for NVIDIA GPUs. It takes the place of the first, which pip would otherwise
-/// leave where it is.
-pub const GPU_INSTALL_COMMAND: &str = install_command!(
-    "--upgrade \"onnxruntime-gpu[cuda,cudnn]\"",
-    "--upgrade 'onnxruntime-gpu[cuda,cudnn]'"
-);
-
-/// The command that installs TensorRT with all that it needs. The provider needs TensorRT 10, and pip does not add
-/// packages to folders that others share (`nvidia`), so everything comes in one go.
-pub const TENSORRT_INSTALL_COMMAND: &str = install_command!(
-    "--upgrade \"onnxruntime-gpu[cuda,cudnn]\" \"tensorrt-cu13<11\"",
-    "--upgrade 'onnxruntime-gpu[cuda,cudnn]' 'tensorrt-cu13<11'"
-);
+/// The option that names it.
+pub const LIBRARY_OPTION: &str = "OnnxRuntimePath";
 
 /// The library's name on this platform, up to its version.
 const LIBRARY: &str = if cfg!(windows) {
@@ -84,10 +53,13 @@ const SUBFOLDERS: [&str; 6] = [
 #[derive(Debug, Error)]
 pub enum RuntimeError {
     /// A place that was named holds no library.
-    #[error("{origin}: there is no ONNX Runtime library ({LIBRARY}...) at {}", path.display())]
+    #[error(
+        "{named_by}: there is no ONNX Runtime library ({LIBRARY}...) at {}{}",
+        path.display(), correct_or_clear(Some(named_by))
+    )]
     NotThere {
         /// The option or variable that names the place.
-        origin: &'static str,
+        named_by: &'static str,
         /// The place.
         path: PathBuf,
     },
@@ -98,8 +70,18 @@ pub enum RuntimeError {
         searched: String,
     },
     /// The library is there but does not load, or is too old.
-    #[error("ONNX Runtime does not load: {0}; Scorn needs version 1.24 or newer")]
-    Load(String),
+    #[error(
+        "ONNX Runtime at {} does not load ({}): {cause}; Scorn needs version 1.24 or newer{}",
+        library.display(), found_by(*named_by), correct_or_clear(*named_by)
+    )]
+    Load {
+        /// The library's file.
+        library: PathBuf,
+        /// The messages of all that took part.
+        cause: String,
+        /// The option or variable that names the library; `None` if it was searched for.
+        named_by: Option<&'static str>,
+    },
     /// The library loads but does not start.
     #[error("ONNX Runtime does not start: {0}")]
     Start(String),
@@ -116,11 +98,70 @@ pub enum RuntimeError {
     },
 }
 
+impl RuntimeError {
+    /// The option or variable that names the library that cannot be used; `None` if none does.
+    pub fn named_by(&self) -> Option<&'static str> {
+        match self {
+            RuntimeError::NotThere { named_by, .. } => Some(named_by),
+            RuntimeError::Load { named_by, .. } => *named_by,
+            RuntimeError::OtherLoaded { .. } => Some(LIBRARY_OPTION),
+            RuntimeError::NotFound { .. } | RuntimeError::Start(_) => None,
+        }
+    }
+
+    /// Where what is missing has to be installed.
+    pub fn install_place(&self) -> InstallPlace {
+        match self {
+            RuntimeError::Load { library, .. } => InstallPlace::of(library, self.named_by()),
+            _ => InstallPlace::usual(self.named_by()),
+        }
+    }
+}
+
+/// Where the path of a library came from.
+fn found_by(named_by: Option<&str>) -> String {
+    match named_by {
+        Some(name) => format!("{name} names it"),
+        None => "it is the first that was found".to_owned(),
+    }
+}
+
+/// What to do about an option or variable that names the wrong place.
+fn correct_or_clear(named_by: Option<&str>) -> String {
+    match named_by {
+        Some(name) => {
+            format!("; correct or clear {name}: while it is set, no other place is searched")
+        }
+        None => String::new(),
+    }
+}
+
+/// Why a library is not taken.
+fn load_failure(error: &ort::LoadDynamicError) -> String {
+    match error {
+        ort::LoadDynamicError::Dlopen { error, .. } => with_causes(error),
+        error => error.to_string(),
+    }
+}
+
+/// An error of the loader with its causes: the first message alone does not say what is wrong.
+fn with_causes(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
 /// ONNX Runtime, loaded.
 #[derive(Clone, Debug)]
 pub struct Runtime {
     environment: Environment,
     library: PathBuf,
+    /// The option or variable that names the library; `None` if it was searched for.
+    named_by: Option<&'static str>,
     capture: Arc<Mutex<()>>,
 }
 
@@ -137,9 +178,12 @@ impl Runtime {
         if let Some(runtime) = &*loaded {
             return runtime.clone().agreeing_with(explicit);
         }
-        let library = find(explicit)?;
-        let load_error = |error: ort::LoadDynamicError| RuntimeError::Load(error.to_string());
-        let builder = ort::init_from(&library).map_err(load_error)?;
+        let (library, named_by) = find(explicit)?;
+        let builder = ort::init_from(&library).map_err(|error| RuntimeError::Load {
+            library: library.clone(),
+            cause: load_failure(&error),
+            named_by,
+        })?;
         let start_error = |error: ort::Error| RuntimeError::Start(error.message().to_owned());
         let environment = builder.with_name("scorn").with_telemetry(false).build();
         let environment = environment.map_err(start_error)?;
@@ -148,6 +192,7 @@ impl Runtime {
         let runtime = Runtime {
             environment,
             library,
+            named_by,
             capture: Arc::default(),
         };
         *loaded = Some(runtime.clone());
@@ -159,8 +204,8 @@ impl Runtime {
             return Ok(self);
         }
         match find(explicit)? {
-            requested if requested == self.library => Ok(self),
-            requested => Err(RuntimeError::OtherLoaded {
+            (requested, _) if requested == self.library => Ok(self),
+            (requested, _) => Err(RuntimeError::OtherLoaded {
                 loaded: self.library,
                 requested,
             }),
@@ -182,6 +227,11 @@ impl Runtime {
         &self.library
     }
 
+    /// Where packages have to be installed that are used together with this library, or in its place.
+    pub fn install_place(&self) -> InstallPlace {
+        InstallPlace::of(&self.library, self.named_by)
+    }
+
     /// The library's version, as far as its file name or build tells.
     pub fn version(&self) -> String {
         let file = self
@@ -198,10 +248,13 @@ impl Runtime {
     }
 }
 
-/// The library's file, made absolute; a bare name if it is left to the system's loader.
-fn find(explicit: &str) -> Result<PathBuf, RuntimeError> {
+/// A library, and the option or variable that names it, if one does.
+type Found = (PathBuf, Option<&'static str>);
+
+/// The library's file, made absolute.
+fn find(explicit: &str) -> Result<Found, RuntimeError> {
     if !explicit.is_empty() {
-        return named("OnnxRuntimePath", Path::new(explicit));
+        return named(LIBRARY_OPTION, Path::new(explicit));
     }
     if let Some(path) = env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
         return named(LIBRARY_VARIABLE, Path::new(&path));
@@ -209,38 +262,26 @@ fn find(explicit: &str) -> Result<PathBuf, RuntimeError> {
     let mut searched = Vec::new();
     for place in usual_places() {
         if let Some(library) = library_in(&place) {
-            return Ok(library);
+            return Ok((library, None));
         }
         searched.push(place.display().to_string());
     }
-    system_library().ok_or_else(|| RuntimeError::NotFound {
+    let library = system_library().ok_or_else(|| RuntimeError::NotFound {
         searched: format!("{}, the system's library path", searched.join(", ")),
-    })
+    })?;
+    Ok((library, None))
 }
 
-fn named(origin: &'static str, path: &Path) -> Result<PathBuf, RuntimeError> {
-    library_in(path).ok_or_else(|| RuntimeError::NotThere {
-        origin,
+fn named(named_by: &'static str, path: &Path) -> Result<Found, RuntimeError> {
+    let library = library_in(path).ok_or_else(|| RuntimeError::NotThere {
+        named_by,
         path: path.to_owned(),
-    })
+    })?;
+    Ok((library, Some(named_by)))
 }
 
-/// Whether a folder is the checkout that this program was built from.
-fn is_own_checkout(folder: &Path) -> bool {
-    let built_in = fs::canonicalize(env!("CARGO_MANIFEST_DIR")).ok();
-    built_in.is_some() && built_in == fs::canonicalize(folder).ok()
-}
-
-/// The folder in which the install commands put `runtime` to a place where it is found: the program's among the
-/// user's data. `None` in a checkout, where the current one will do, and where there is no such thing.
-pub fn install_folder() -> Option<PathBuf> {
-    match is_own_checkout(Path::new(".")) {
-        true => None,
-        false => Some(dirs::data_local_dir()?.join("scorn")),
-    }
-}
-
-/// Folders that are searched without being named: beside the executable, `runtime` there and in the [`install_folder`].
+/// Folders that are searched without being named: beside the executable, `runtime` there and in the program's folder
+/// among the user's data.
 pub fn usual_places() -> Vec<PathBuf> {
     let beside = env::current_exe()
         .ok()
@@ -275,20 +316,31 @@ pub fn library_in(place: &Path) -> Option<PathBuf> {
         .and_then(|library| fs::canonicalize(library).ok())
 }
 
-/// The library in one folder; the longest and last name, so that a full version beats a link.
+/// The library in one folder: the last version, where a full one beats a link that names less of it.
 fn newest_library(folder: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(folder).ok()?;
-    let libraries = entries.flatten().map(|entry| entry.path());
-    let named = libraries.filter(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let stem = LIBRARY.trim_end_matches(".dylib");
-        match cfg!(target_os = "macos") {
-            // libonnxruntime.1.24.0.dylib, but not libonnxruntime_providers_shared.dylib.
-            true => name.starts_with(&format!("{stem}.")) && name.ends_with(".dylib"),
-            false => name.starts_with(LIBRARY),
-        }
+    let paths = entries.flatten().map(|entry| entry.path());
+    let libraries = paths.filter_map(|path| {
+        let version = version_in_name(&path.file_name()?.to_string_lossy())?;
+        Some((version, path))
     });
-    named.max_by_key(|path| (path.as_os_str().len(), path.clone()))
+    libraries.max().map(|(_, path)| path)
+}
+
+/// The numbers of the version in the name of a library, such as `libonnxruntime.so.1.32.0` (there may be none);
+/// `None` if the name is another.
+fn version_in_name(name: &str) -> Option<Vec<u32>> {
+    // libonnxruntime.1.32.0.dylib
+    let (start, end) = match LIBRARY.strip_suffix(".dylib") {
+        Some(stem) => (stem, ".dylib"),
+        None => (LIBRARY, ""),
+    };
+    let numbers = name.strip_prefix(start)?.strip_suffix(end)?;
+    if numbers.is_empty() {
+        return Some(Vec::new());
+    }
+    let numbers = numbers.strip_prefix('.')?.split('.');
+    numbers.map(|number| number.parse().ok()).collect()
 }
 
 /// The system's own library. The folders of the loader are searched, because a failed load does not show whether a
@@ -341,6 +393,22 @@ mod tests {
     }
 
     #[test]
+    fn the_last_version_is_taken_and_nothing_that_is_no_library() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |version: &str| match LIBRARY.strip_suffix(".dylib") {
+            Some(stem) => format!("{stem}{version}.dylib"),
+            None => format!("{LIBRARY}{version}"),
+        };
+        let versions = ["", ".1", ".1.9.1", ".1.32.0", ".1.4.12345"].map(name);
+        let others = [".1.32.0.bak", ".1.33.0-dev", ".old", "_providers_shared.so"].map(name);
+        for name in versions.iter().chain(&others) {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        let newest = newest_library(folder.path()).unwrap();
+        assert!(newest.ends_with(name(".1.32.0")), "{}", newest.display());
+    }
+
+    #[test]
     fn libraries_of_other_folders_are_not_looked_for() {
         // Tests run in the checkout.
         assert!(is_own_checkout(Path::new(".")));
@@ -356,26 +424,41 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_backends_has_these_commands() {
-        let backends = include_str!("../../../../docs/backends.md");
-        for command in [
-            INSTALL_COMMAND,
-            OPENVINO_INSTALL_COMMAND,
-            GPU_INSTALL_COMMAND,
-            TENSORRT_INSTALL_COMMAND,
-        ] {
-            assert!(backends.contains(&format!("`{command}`")), "{command}");
-        }
-        // The provider was built for TensorRT 10.
-        assert!(TENSORRT_INSTALL_COMMAND.contains("tensorrt-cu13<11"));
-    }
-
-    #[test]
     fn an_explicit_place_without_library_is_an_error_that_names_it() {
         let error = find("/nowhere/at/all").unwrap_err().to_string();
         assert!(
             error.contains("OnnxRuntimePath") && error.contains("/nowhere/at/all"),
             "{error}"
         );
+        assert!(error.contains("clear OnnxRuntimePath"), "{error}");
+    }
+
+    #[test]
+    fn a_library_that_does_not_load_is_reported_with_the_cause_and_where_its_path_came_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("lib.so");
+        fs::write(&library, "").unwrap();
+        let cause = with_causes(&ort::util::preload_dylib(&library).unwrap_err());
+        let loader = cause.rsplit("dlopen failed: ").next().unwrap();
+        if cfg!(target_os = "linux") {
+            assert!(loader.contains("file too short"), "{cause}");
+        }
+        for (named_by, part) in [
+            (Some(LIBRARY_VARIABLE), "ORT_DYLIB_PATH names it"),
+            (Some(LIBRARY_OPTION), "clear OnnxRuntimePath"),
+            (None, "the first that was found"),
+        ] {
+            let error = RuntimeError::Load {
+                library: library.clone(),
+                cause: cause.clone(),
+                named_by,
+            };
+            assert_eq!(error.named_by(), named_by);
+            let error = error.to_string();
+            for part in [part, loader, &*library.to_string_lossy()] {
+                assert!(error.contains(part), "{error}");
+            }
+            assert_eq!(error.contains("clear"), named_by.is_some(), "{error}");
+        }
     }
 }

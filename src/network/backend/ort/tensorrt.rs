@@ -9,12 +9,13 @@ use super::{
     cuda_provider::CudaProvider,
     engine_cache::EngineCache,
     gpu::{self, GPU, GpuPlan, GpuPrecision, SESSIONS},
+    install::{InstallPlace, TENSORRT_INSTALL_COMMAND},
     nvidia,
     plan::{
         BATCH, BackendSetupError, Built, ExecutionProvider, GraphForm, SessionContext, SessionPlan,
         bad_value,
     },
-    runtime::{Runtime, TENSORRT_INSTALL_COMMAND},
+    runtime::Runtime,
     session::only_on_device,
     times_cache::TimesCache,
 };
@@ -130,8 +131,8 @@ impl OrtBackend for TensorRt {
         gpu::tune(evaluator, cache)
     }
 
-    fn explain(&self, message: &str) -> Option<String> {
-        nvidia::what_is_missing(message)
+    fn explain(&self, message: &str, place: &InstallPlace) -> Option<String> {
+        nvidia::what_is_missing(message, place)
     }
 }
 
@@ -458,7 +459,7 @@ mod tests {
     fn a_library_that_is_missing_is_named_with_its_install_command() {
         let message = "Failed to load library /runtime/libonnxruntime_providers_tensorrt.so with error: \
                        libnvonnxparser.so.10: cannot open shared object file: No such file or directory";
-        let reason = TensorRt.explain(message).unwrap();
+        let reason = TensorRt.explain(message, &InstallPlace::default()).unwrap();
         assert!(reason.contains(TENSORRT_INSTALL_COMMAND), "{reason}");
     }
 }
