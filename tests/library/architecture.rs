@@ -26,7 +26,13 @@ const LAYERS: [&[&str]; 14] = [
     &["chess", "pgn", "stats", "syzygy"],
     &["config_file", "memory", "options"],
     &[
-        "files", "hashing", "random", "terminal", "threads", "version",
+        "files",
+        "hashing",
+        "interrupt",
+        "random",
+        "terminal",
+        "threads",
+        "version",
     ],
 ];
 
