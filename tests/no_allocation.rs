@@ -151,7 +151,11 @@ impl DeviceStream for Idle {
             outputs: [policy, wdl, mlh],
         })
     }
-    fn queue(&mut self, _: usize) -> Result<(), String> {
+    fn queue(&mut self, place: usize) -> Result<(), String> {
+        // All outcomes are equally likely.
+        for output in self.buffers(place)?.outputs {
+            output.fill(1.0 / 3.0);
+        }
         Ok(())
     }
     fn begin_capture(&mut self) -> Result<(), String> {
@@ -162,10 +166,7 @@ impl DeviceStream for Idle {
     }
     fn launch(&mut self, place: usize) -> Result<(), String> {
         // A graph that writes nothing would be refused.
-        for output in self.buffers(place)?.outputs {
-            output.fill(1.0 / 3.0);
-        }
-        Ok(())
+        self.queue(place)
     }
     fn wait(&mut self) -> Result<(), String> {
         Ok(())
