@@ -43,6 +43,8 @@ const MAX_GAME_BYTES: u64 = 1 << 28;
 pub const COMMIT: &str = "commit";
 /// The file with the controller's path.
 pub const BALANCE: &str = "balance.jsonl";
+/// The folder of games whose part is not complete.
+pub const UNFINISHED: &str = "unfinished";
 /// The folder of chunks.
 const CHUNKS: &str = "lc0";
 /// Length of a checksum in bytes.
@@ -106,12 +108,18 @@ pub struct GameTally {
     pub first: u64,
     /// Won by the second player.
     pub second: u64,
+    /// Games in which a side would have resigned but was made to play on.
+    pub played_on: u64,
+    /// Of these, the games that it did not lose.
+    pub false_resignations: u64,
 }
 
 impl GameTally {
     /// Counts a game.
     pub fn add(&mut self, game: &GameFacts) {
         self.games += 1;
+        self.played_on += u64::from(game.would_resign);
+        self.false_resignations += u64::from(game.false_resignation);
         match game.outcome() {
             KnownOutcome::Draw => self.draws += 1,
             KnownOutcome::Decisive { winner } => {
@@ -239,8 +247,6 @@ struct RunSummary<'a> {
     nodes: u64,
     samples: u64,
     frozen_samples: u64,
-    played_on: u64,
-    false_resignations: u64,
     files: &'a BTreeMap<String, String>,
     sha256: &'a str,
 }
@@ -383,8 +389,6 @@ impl Store {
             nodes: sum(|game| game.nodes),
             samples: sum(|game| game.samples),
             frozen_samples: sum(|game| game.frozen_samples),
-            played_on: sum(|game| u64::from(game.would_resign)),
-            false_resignations: sum(|game| u64::from(game.false_resignation)),
             files: &self.files,
             sha256: &sha256,
         };
@@ -395,7 +399,7 @@ impl Store {
     }
 
     fn unfinished(&self) -> PathBuf {
-        self.folder.join("unfinished")
+        self.folder.join(UNFINISHED)
     }
 
     fn chunks(&self) -> PathBuf {
@@ -423,7 +427,10 @@ impl Store {
                 break;
             };
             let name = path.display();
-            let part = PartFile::parse(&text).with_context(|| format!("{name} is damaged"))?;
+            let again =
+                format!("; delete {name}, and the games from this part on are played again");
+            let part = PartFile::parse(&text);
+            let part = part.with_context(|| format!("{name} is damaged{again}"))?;
             let found = part.games.iter().map(|game| game.number);
             ensure!(
                 found.eq(numbers.iter().copied()),
@@ -431,17 +438,17 @@ impl Store {
             );
             for (file, sum) in &part.files {
                 let found = digest(&self.folder.join(file))?;
-                let found =
-                    found.with_context(|| format!("{file} is missing, which {name} lists"))?;
+                let found = found
+                    .with_context(|| format!("{file} is missing, which {name} lists{again}"))?;
                 ensure!(
                     found == *sum,
-                    "{file} was changed or damaged since {name} was written"
+                    "{file} was changed or damaged since {name} was written{again}"
                 );
             }
             for game in &part.games {
                 ensure!(
                     self.has_chunk(game)?,
-                    "{} is missing, or was changed or damaged since {name} was written",
+                    "{} is missing, or was changed or damaged since {name} was written{again}",
                     chunk_name(game.number)
                 );
             }
@@ -516,6 +523,10 @@ impl Store {
             samples.ensure_room_for(game.samples.entries.len(), "--games-per-file")?;
             samples.append(&game.samples);
             if let Some(sum) = &game.facts.chunk {
+                let chunk = self.folder.join(chunk_name(number));
+                // The part lists it as written, also after a power failure.
+                let synced = File::open(&chunk).and_then(|file| file.sync_all());
+                synced.with_context(|| format!("cannot write {}", chunk.display()))?;
                 files.insert(chunk_name(number), sum.clone());
             }
             facts.push(game.facts);

@@ -235,6 +235,50 @@ fn two_outputs_cannot_be_one_file() {
     }
 }
 
+/// The page is larger than what the system lets the program write, as on a disk that is nearly full.
+#[cfg(unix)]
+#[test]
+fn annotated_games_are_not_lost_with_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("games.pgn"), GAMES).unwrap();
+    let limited = "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\"";
+    let output = Command::new("sh")
+        .current_dir(folder.path())
+        .args([
+            "-c",
+            limited,
+            env!("CARGO_BIN_EXE_scorn"),
+            "-b",
+            "hash",
+            "analyze",
+        ])
+        .args([
+            "--nodes",
+            "10",
+            "--pgn",
+            "games.pgn",
+            "--html",
+            "x.html",
+            "--annotate",
+            "x.pgn",
+        ])
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("cannot write") && error.contains("x.html"),
+        "{error}"
+    );
+    assert!(
+        error.contains("written to x.pgn") && !error.contains("written to x.html"),
+        "{error}"
+    );
+    let annotated = Reader::open(&folder.path().join("x.pgn")).unwrap();
+    assert_eq!(annotated.map(Result::unwrap).count(), 2);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
 #[test]
 fn a_network_is_not_overwritten_by_results() {
     let folder = tempfile::tempdir().unwrap();

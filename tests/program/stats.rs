@@ -80,6 +80,10 @@ fn a_folder_is_one_run() {
     let empty = stats(&[run.to_str().unwrap()]);
     assert_eq!(empty.status.code(), Some(1));
     assert!(text(&empty.stderr).contains("this folder has no file that ends in .pgn"));
+    // A self-play run that was stopped soon.
+    fs::create_dir(run.join("unfinished")).unwrap();
+    let stopped = stats(&[run.to_str().unwrap()]);
+    assert!(text(&stopped.stderr).contains("continue it with --resume"));
     fs::write(run.join("games-00001.pgn"), GAMES).unwrap();
     fs::write(run.join("games-00002.pgn"), GAMES).unwrap();
     fs::write(run.join("manifest.json"), "{}").unwrap();

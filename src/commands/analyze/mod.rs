@@ -5,6 +5,7 @@
 mod output;
 
 use std::{
+    io::{self, IsTerminal},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -165,14 +166,16 @@ impl AnalyzeArgs {
         Ok(Box::new(items?.into_iter().map(Ok)))
     }
 
-    /// The number of positions, if they can be counted without being consumed: a pipe can be read only once.
+    /// The number of positions for a progress bar that is seen, if they can be counted without being consumed: a pipe can
+    /// be read only once.
     fn count(&self) -> Result<Option<u64>> {
         let is_read_once =
             |path: &PathBuf| path.as_os_str() == "-" || (path.exists() && !path.is_file());
         if self.epd.iter().chain(&self.pgn).any(is_read_once) {
             return Ok(None);
         }
-        Ok(Some(self.items()?.count() as u64))
+        let items = self.items()?;
+        Ok(io::stderr().is_terminal().then(|| items.count() as u64))
     }
 
     /// The input files, which must not be overwritten: positions and networks.
@@ -341,24 +344,19 @@ impl Pages {
     }
 
     fn write(self, args: &AnalyzeArgs, games: &[GameReview], search_settings: &str) -> Result<()> {
-        let put = |file: NewFile, text: &str| file.finish_with(text.as_bytes());
+        let put = |file: Option<NewFile>, path: &Option<PathBuf>, text: Result<String>| {
+            if let (Some(file), Some(path)) = (file, path) {
+                file.finish_with(text?.as_bytes())?;
+                eprint_line(format_args!("scorn: written to {}", path.display()));
+            }
+            Ok(())
+        };
         let source = args.pgn.as_deref().unwrap_or(Path::new(""));
-        if let Some(file) = self.html {
-            put(file, &report::page(games, source, search_settings)?)?;
-        }
-        if let Some(file) = self.annotated_pgn {
-            put(
-                file,
-                &games
-                    .iter()
-                    .map(annotate::annotated_pgn)
-                    .collect::<String>(),
-            )?;
-        }
-        for path in args.html.iter().chain(&args.annotate) {
-            eprint_line(format_args!("scorn: written to {}", path.display()));
-        }
-        Ok(())
+        let page = || report::page(games, source, search_settings);
+        let html = put(self.html, &args.html, page());
+        // Hours of work are not lost with the page: the other file may be on another disk.
+        let annotated = games.iter().map(annotate::annotated_pgn).collect();
+        html.and(put(self.annotated_pgn, &args.annotate, Ok(annotated)))
     }
 }
 

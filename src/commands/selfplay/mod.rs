@@ -227,6 +227,8 @@ fn report(
             "a": tally.first,
             "b": tally.second,
             "decisive_per_draw": tally.decisive_per_draw(),
+            "played_on": tally.played_on,
+            "false_resignations": tally.false_resignations,
             "sc_limit": balance.map(Controller::sc_limit),
             "sha256": sum,
             "evaluations_per_second": evaluations,
@@ -245,20 +247,33 @@ fn report(
         ratio_text(tally)
     );
     print_line!("A won {}, B won {}", tally.first, tally.second);
+    if tally.played_on > 0 {
+        print_line!(
+            "{} played on where a side would have resigned, {} of them not lost by it",
+            counted(tally.played_on, "game"),
+            tally.false_resignations
+        );
+    }
     let batches = mean_batch.map_or(String::new(), |mean| format!(" in batches of {mean:.1}"));
     print_line!("{evaluations:.0} evaluations/s{batches}, {nodes:.0} nodes/s");
     if let Some(controller) = balance {
-        let (limit, nodes) = (controller.sc_limit(), controller.nodes());
-        print_line!(
-            "the next ScLimit would be {limit}, with {nodes} nodes (balance.jsonl has the path)"
-        );
-        if let Some(last) = controller.path().last().filter(|last| last.is_out_of_reach) {
-            print_line!(
-                "plain PUCT with {} nodes is more decisive than --balance: no ScLimit reaches it; more nodes would",
-                last.nodes
-            );
-        }
+        report_balance(controller)?;
     }
     print_line!("sha256 {sum}");
+    Ok(())
+}
+
+/// Prints where the limit of search-contempt would go on.
+fn report_balance(controller: &Controller) -> Result<()> {
+    let (limit, nodes) = (controller.sc_limit(), controller.nodes());
+    print_line!(
+        "the next ScLimit would be {limit}, with {nodes} nodes (balance.jsonl has the path)"
+    );
+    if let Some(last) = controller.path().last().filter(|last| last.is_out_of_reach) {
+        print_line!(
+            "plain PUCT with {} nodes is more decisive than --balance: no ScLimit reaches it; more nodes would",
+            last.nodes
+        );
+    }
     Ok(())
 }

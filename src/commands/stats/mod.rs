@@ -29,7 +29,7 @@ use crate::{
     player::Load,
     selfplay::{
         controller::{self, Step},
-        store::BALANCE,
+        store::{BALANCE, UNFINISHED},
     },
     stats::games::{GameStats, Summary},
     terminal,
@@ -243,12 +243,23 @@ pub fn command(args: &StatsArgs, layers: &Layers, load: &Load) -> Result<()> {
 /// File name endings of games and records in a folder.
 const IN_FOLDER: [&str; 4] = [".pgn", ".pgn.gz", ".pgn.zst", ".vis"];
 
+/// The files of a folder that are read.
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
+    let files = files::of_folder(folder, &IN_FOLDER);
+    match folder.join(UNFINISHED).is_dir() {
+        true => files.context(
+            "no part of this self-play run is complete: continue it with --resume, or use a smaller --games-per-file",
+        ),
+        false => files,
+    }
+}
+
 /// The files that are read, those of folders included: none of them may be the page.
 fn inputs(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut inputs = Vec::new();
     for path in paths {
         if path.is_dir() {
-            inputs.extend(files::of_folder(path, &IN_FOLDER)?);
+            inputs.extend(files_of(path)?);
             inputs.push(path.join(BALANCE));
         } else {
             inputs.push(path.clone());
@@ -271,7 +282,7 @@ fn count(path: &Path, judge: Option<&Judge>, deep_sample: usize) -> Result<Count
     let files = match path.is_dir() {
         true => {
             counted.path = controllers_path(path)?;
-            files::of_folder(path, &IN_FOLDER)?
+            files_of(path)?
         }
         false => vec![path.to_owned()],
     };

@@ -200,6 +200,10 @@ fn a_losing_side_resigns() {
     }
     let (played_on, summary) = play(BOOK, &rule(100));
     assert_eq!(summary["played_on"], early.len());
+    let saved = early
+        .iter()
+        .filter(|[with, without]| without.winner() != Some(!with.game.end.turn()));
+    assert_eq!(summary["false_resignations"], saved.count());
     for (played_on, without) in played_on.iter().zip(&without) {
         assert_eq!(played_on.game.moves, without.game.moves);
         assert_eq!(played_on.ending(), without.ending());

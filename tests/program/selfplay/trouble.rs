@@ -73,6 +73,39 @@ fn a_folder_belongs_to_one_run() {
     assert!(text(&output.stderr).contains("games-00001.pgn is missing"));
 }
 
+/// Games are the same when they are played again.
+#[test]
+fn a_damaged_part_is_played_again_once_its_list_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let arguments = "--games 6 --nodes 10 --longest 20 --games-per-file 2 --chunks --resume";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    ok(&run(&out, &arguments));
+    let whole = files(&out);
+    for (damaged, first) in [
+        ("lc0/game_000000001.gz", "part-00001.json"),
+        ("games-00002.pgn", "part-00002.json"),
+        ("part-00003.json", "part-00003.json"),
+    ] {
+        fs::write(out.join(damaged), "").unwrap();
+        fs::remove_file(out.join("summary.json")).unwrap();
+        let output = run(&out, &arguments);
+        let error = text(&output.stderr);
+        assert!(
+            error.contains(damaged) && error.contains("played again"),
+            "{error}"
+        );
+        let list = out.join(first);
+        assert!(
+            error.contains(&format!("delete {}", list.display())),
+            "{error}"
+        );
+        fs::remove_file(list).unwrap();
+        ok(&run(&out, &arguments));
+        assert!(files(&out) == whole, "{damaged}");
+    }
+}
+
 const NO_BOUNDS: &str =
     "RamLimitMb and NodesPerSecondLimit have no effect in self-play: memory grows";
 
