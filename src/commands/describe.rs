@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::{
-    lc0::{Net, OnnxDescription, read_file},
+    lc0::{ConvertOptions, Net, OnnxDescription, format::Structure, read_file, to_onnx},
     network::source::{WeightsError, built_in},
     sparse::file,
 };
@@ -44,7 +44,12 @@ fn describe_file(path: &Path, json: bool) -> Result<String> {
     if is_onnx {
         return describe_onnx(path, &read_file(path)?, json);
     }
-    let description = Net::load(path)?.describe();
+    let net = Net::load(path)?;
+    if net.format().structure == Structure::Onnx {
+        // It is known to be usable only when it has been read.
+        to_onnx(&net, &ConvertOptions::default()).map_err(|error| error.in_file(path))?;
+    }
+    let description = net.describe();
     match json {
         true => Ok(serde_json::to_string(&description)?),
         false => Ok(description.to_string()),

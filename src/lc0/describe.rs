@@ -284,12 +284,15 @@ impl fmt::Display for Description {
             (None, MovesLeftFormat::V1) => line("moves left", "MOVES_LEFT_V1")?,
             (None, MovesLeftFormat::None) => line("moves left", "none")?,
         }
-        let activation = format!("{:?}", self.format.default_activation).to_lowercase();
-        line("activation", &activation)?;
-        line(
-            "parameters",
-            &format!("{} ({})", self.parameters, self.encoding),
-        )?;
+        // An embedded model has its own.
+        if self.format.structure != Structure::Onnx {
+            let activation = format!("{:?}", self.format.default_activation).to_lowercase();
+            line("activation", &activation)?;
+            line(
+                "parameters",
+                &format!("{} ({})", self.parameters, self.encoding),
+            )?;
+        }
         if let Some(version) = &self.min_version {
             line("min version", &format!("lc0 {version}"))?;
         }

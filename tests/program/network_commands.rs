@@ -227,6 +227,34 @@ fn a_network_goes_from_onnx_to_lc0_and_back() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--data-type has no effect"));
 }
 
+/// What the file says of the layers of lc0's own formats is nothing, and the model is read.
+#[test]
+fn an_embedded_model_is_described_only_if_it_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let raw = folder.path().join("a.pb");
+    let raw = raw.to_str().unwrap();
+    stdout(&scorn(&["convert", TINY, raw]));
+    let described = stdout(&scorn(&["describe", raw]));
+    assert!(described.contains("NETWORK_ONNX"), "{described}");
+    assert!(
+        !described.contains("activation") && !described.contains("parameters"),
+        "{described}"
+    );
+    let mut bytes = std::fs::read(raw).unwrap();
+    // The version of ONNX, with which a model begins, and its graph.
+    let model = [0x08, 0x08, 0x3a];
+    let at = bytes.windows(3).position(|part| part == model);
+    bytes[at.unwrap()..][..64].fill(0xff);
+    std::fs::write(raw, bytes).unwrap();
+    let refused = scorn(&["describe", raw]);
+    assert_eq!(refused.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        error.contains("a.pb") && error.contains("damaged ONNX model"),
+        "{error}"
+    );
+}
+
 /// Planes that the model does not state, and a licence that it does.
 #[test]
 fn a_network_file_has_the_planes_and_the_licence_of_its_model() {
