@@ -160,6 +160,8 @@ for nodes in 100 3000; do
     usual queen maia-1900 $nodes 28
     for_odds queen maia-1900 $nodes 28
     told queen maia-1900 $nodes 1900 28
+    usual queen engine-10 $nodes 28
+    for_odds queen engine-10 $nodes 28
 done
 # Hybrid search-contempt.
 for nodes in 800 3000; do
@@ -189,6 +191,8 @@ for opponent in engine-100 stockfish-2000; do
     done
 done
 games=100
-usual queen maia-1900 20000 28
-for_odds queen maia-1900 20000 28
+for opponent in maia-1900 engine-10; do
+    usual queen $opponent 20000 28
+    for_odds queen $opponent 20000 28
+done
 told queen maia-1900 20000 1900 28
