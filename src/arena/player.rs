@@ -22,7 +22,8 @@ pub enum PlayerError {
     Command(String),
     /// Not a valid limit.
     #[error(
-        "limit '{0}' is not of the form nodes=800, time=0.5 (seconds per move), clock=60+0.6 or clock=40/60+0.6 (for 40 moves), with at most 1000000 seconds"
+        "limit '{0}' is not of the form nodes=800, time=0.5 (seconds per move), clock=60+0.6 or clock=40/60+0.6 \
+         (for 40 moves), with at most 1000000 seconds"
     )]
     Limit(String),
 }

@@ -114,8 +114,8 @@ pub struct MatchArgs {
     #[arg(long, value_name = "movecount=N,score=CP", value_parser = resign_rule)]
     pub resign: Option<WinRule>,
     /// Adjudicate a draw when all scores are at most this large for this many moves, from a move number on:
-    /// movenumber=MOVE,movecount=MOVES,score=CENTIPAWNS. Earlier moves do not count (in fastchess they do, until a capture
-    /// or a move of a pawn). (MOVE,PLIES,PAWNS is accepted, too.)
+    /// movenumber=MOVE,movecount=MOVES,score=CENTIPAWNS. Earlier moves do not count (in fastchess they do, until a
+    /// capture or a move of a pawn). (MOVE,PLIES,PAWNS is accepted, too.)
     #[arg(long, value_name = "movenumber=N,movecount=N,score=CP", value_parser = draw_rule)]
     pub draw: Option<DrawRule>,
     /// Adjudicate a draw after this many plies beyond the opening. (--longest is the earlier name.)
@@ -453,7 +453,11 @@ pub fn command(args: &MatchArgs, config: Option<&Path>) -> Result<()> {
     let game = args.game(config)?;
     check_different(args.pgn.iter().chain(&args.html))?;
     let inputs: Vec<PathBuf> = args.book.iter().cloned().collect();
-    let settings = args.settings(&game)?;
+    // Of a match that cannot be resumed nothing is to be known again.
+    let settings = match args.pgn {
+        Some(_) => args.settings(&game)?,
+        None => MatchSettings::new(),
+    };
     let mark = page_mark(&settings)?;
     let html = args.page(&inputs, args.pgn.is_some().then_some(&mark))?;
     let mut tally = Tally::new(game.is_paired, sprt);

@@ -20,8 +20,8 @@ const FLOAT: i32 = 1;
 const OUTPUT_CLASSICAL: i32 = 1;
 const OUTPUT_WDL: i32 = 2;
 
-/// The uncompressed network file (`.pb`) with an ONNX model. Its input planes are of the given format; otherwise of that
-/// in its metadata, or else the classical ones.
+/// The uncompressed network file (`.pb`) with an ONNX model. Its input planes are of the given format; otherwise of
+/// that in its metadata, or else the classical ones.
 ///
 /// # Errors
 /// When the model is damaged, or its inputs and outputs are not lc0's.

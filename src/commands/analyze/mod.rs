@@ -166,8 +166,8 @@ impl AnalyzeArgs {
         Ok(Box::new(items?.into_iter().map(Ok)))
     }
 
-    /// The number of positions for a progress bar that is seen, if they can be counted without being consumed: a pipe can
-    /// be read only once.
+    /// The number of positions for a progress bar that is seen, if they can be counted without being consumed: a pipe
+    /// can be read only once.
     fn count(&self) -> Result<Option<u64>> {
         let is_read_once =
             |path: &PathBuf| path.as_os_str() == "-" || (path.exists() && !path.is_file());
@@ -344,19 +344,20 @@ impl Pages {
     }
 
     fn write(self, args: &AnalyzeArgs, games: &[GameReview], search_settings: &str) -> Result<()> {
-        let put = |file: Option<NewFile>, path: &Option<PathBuf>, text: Result<String>| {
+        type Text<'a> = &'a dyn Fn() -> Result<String>;
+        let put = |file: Option<NewFile>, path: &Option<PathBuf>, text: Text<'_>| {
             if let (Some(file), Some(path)) = (file, path) {
-                file.finish_with(text?.as_bytes())?;
+                file.finish_with(text()?.as_bytes())?;
                 eprint_line(format_args!("scorn: written to {}", path.display()));
             }
             Ok(())
         };
         let source = args.pgn.as_deref().unwrap_or(Path::new(""));
         let page = || report::page(games, source, search_settings);
-        let html = put(self.html, &args.html, page());
+        let html = put(self.html, &args.html, &page);
         // Hours of work are not lost with the page: the other file may be on another disk.
-        let annotated = games.iter().map(annotate::annotated_pgn).collect();
-        html.and(put(self.annotated_pgn, &args.annotate, Ok(annotated)))
+        let annotated = || Ok(games.iter().map(annotate::annotated_pgn).collect());
+        html.and(put(self.annotated_pgn, &args.annotate, &annotated))
     }
 }
 

@@ -627,8 +627,8 @@ mod tests {
         NetworkEvaluator::new(label, encoding, view, advice, (sessions, 9), factory).unwrap()
     }
 
-    /// A device that panics once when `panics` is set; `mlh` is its output for the plies left, `value` and `wdl` are the
-    /// others.
+    /// A device that panics once when `panics` is set; `mlh` is its output for the plies left, `value` and `wdl` are
+    /// the others.
     #[derive(Clone)]
     struct Odd {
         panics: Arc<AtomicBool>,
