@@ -135,12 +135,10 @@ fn wrap(args: &ConvertArgs, output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A format of input planes by lc0's name.
+/// A format of input planes by lc0's name, in any case.
 fn input_format(name: &str) -> Result<InputFormat> {
-    let mut formats = InputFormat::ALL.iter().copied();
-    let names = || InputFormat::ALL.iter().map(|format| format.lc0_name());
-    let found = formats.find(|format| format.lc0_name().eq_ignore_ascii_case(name));
-    found.with_context(|| format!("expected one of {}", names().collect::<Vec<_>>().join(", ")))
+    let found = InputFormat::from_lc0_name(&name.to_ascii_uppercase());
+    found.with_context(|| format!("expected one of {}", InputFormat::lc0_names()))
 }
 
 /// Whether a file's name ends like this, in any case.

@@ -260,13 +260,11 @@ impl MatchArgs {
     }
 
     /// The page's file, made before the match, so that one that cannot be written is reported at once. A page with this
-    /// mark is of the match that is resumed, and may be replaced.
-    fn page(&self, inputs: &[PathBuf], mark: Option<&str>) -> Result<Option<NewFile>> {
+    /// mark (empty: none) is of the match that is resumed, and may be replaced.
+    fn page(&self, inputs: &[PathBuf], mark: &str) -> Result<Option<NewFile>> {
         let create = |path: &PathBuf| {
-            let is_own = mark.is_some_and(|mark| {
-                let page = fs::read_to_string(path);
-                page.is_ok_and(|page| page.ends_with(mark))
-            });
+            let is_marked = |page: String| page.ends_with(mark);
+            let is_own = !mark.is_empty() && fs::read_to_string(path).is_ok_and(is_marked);
             NewFile::create(path, self.force || is_own, inputs)
         };
         self.html.as_ref().map(create).transpose()
@@ -453,20 +451,22 @@ pub fn command(args: &MatchArgs, config: Option<&Path>) -> Result<()> {
     let game = args.game(config)?;
     check_different(args.pgn.iter().chain(&args.html))?;
     let inputs: Vec<PathBuf> = args.book.iter().cloned().collect();
-    // Of a match that cannot be resumed nothing is to be known again.
-    let settings = match args.pgn {
-        Some(_) => args.settings(&game)?,
-        None => MatchSettings::new(),
+    let resumable = match &args.pgn {
+        Some(path) => Some((path, args.settings(&game)?)),
+        None => None,
     };
-    let mark = page_mark(&settings)?;
-    let html = args.page(&inputs, args.pgn.is_some().then_some(&mark))?;
+    let mark = match &resumable {
+        Some((_, settings)) => page_mark(settings)?,
+        None => String::new(),
+    };
+    let html = args.page(&inputs, &mark)?;
     let mut tally = Tally::new(game.is_paired, sprt);
     // Engines are started first: a match that cannot be played leaves no file.
     let engines = game.start_engines()?;
-    let mut record = match &args.pgn {
-        Some(path) => Some(GameRecord::open(
+    let mut record = match &resumable {
+        Some((path, settings)) => Some(GameRecord::open(
             path,
-            &settings,
+            settings,
             &game.openings,
             &inputs,
             &mut tally,

@@ -26,6 +26,16 @@ macro_rules! lc0_enum {
                 match self { $($name::$variant => $lc0,)* }
             }
 
+            /// The value with this name.
+            pub fn from_lc0_name(name: &str) -> Option<$name> {
+                Self::ALL.iter().copied().find(|value| value.lc0_name() == name)
+            }
+
+            /// The names of all values, for errors.
+            pub fn lc0_names() -> String {
+                Self::ALL.iter().map(|value| value.lc0_name()).collect::<Vec<_>>().join(", ")
+            }
+
             /// lc0's number.
             pub fn number(self) -> i32 {
                 self as i32
@@ -43,7 +53,7 @@ macro_rules! lc0_enum {
                 Err(NetError::Unsupported {
                     field: concat!("format.network_format.", $field).to_owned(),
                     found: format!("{number} ({name})"),
-                    expected: Self::ALL.iter().map(|v| v.lc0_name()).collect::<Vec<_>>().join(", "),
+                    expected: Self::lc0_names(),
                 })
             }
         }

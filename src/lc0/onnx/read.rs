@@ -142,17 +142,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<ModelProto, NetError> {
 }
 
 fn input_format(name: &str) -> Result<InputFormat, NetError> {
-    let known = InputFormat::ALL
-        .iter()
-        .find(|format| format.lc0_name() == name);
-    known.copied().ok_or_else(|| NetError::Unsupported {
+    InputFormat::from_lc0_name(name).ok_or_else(|| NetError::Unsupported {
         field: format!("the metadata entry {}", metadata_key::INPUT_FORMAT),
         found: name.to_owned(),
-        expected: InputFormat::ALL
-            .iter()
-            .map(|format| format.lc0_name())
-            .collect::<Vec<_>>()
-            .join(", "),
+        expected: InputFormat::lc0_names(),
     })
 }
 
