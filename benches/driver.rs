@@ -1,5 +1,5 @@
 //! How a search scales, on hardware that is not at hand: `cargo bench --bench driver [PART]`, where PART is
-//! `tree`, `processors`, `device`, `selfplay`, `threads` or `stop`; without it all of them. Figures:
+//! `tree`, `processors`, `device`, `host`, `selfplay`, `threads` or `stop`; without it all of them. Figures:
 //! `docs/lab/driver.md`.
 //!
 //! * `tree`: what the owner of the tree does, apart from everything else: visits per second that one thread selects and
@@ -8,6 +8,8 @@
 //!   microseconds a position outside the tree.
 //! * `device`: nodes reached in 0.1, 0.3 and 1 s from the start position in a fresh tree, on a simulated GPU with the
 //!   batch times of an H100 and of one that is four times slower.
+//! * `host`: what the processor does for a network that a GPU computes: nodes per second with one and two threads, and
+//!   processor time a node, with lc0's planes, the cache, and a device that takes no time.
 //! * `selfplay`: evaluations per second and positions per batch of self-play on the simulated H100, by 2 to 16 threads.
 //! * `threads`: nodes per second and CPU second with the real processors: the built-in network as it plays, and the
 //!   hash evaluator in large batches, of which each thread has its own.
@@ -30,13 +32,20 @@ use cpu_time::cpu_time;
 use scorn::{
     chess::{History, setup},
     game::{adjudicate::Rules, openings::Book},
+    lc0::InputFormat,
     network::{
-        Added, Batch, EvalPosition, EvaluateError, Evaluator, Info,
-        backend::simulated::{
-            H100_LARGE, H100_SMALL, H100_TRANSFORMER, SimulatedDevice, SimulatedProcessors, times,
+        Added, Advice, Batch, EvalPosition, EvaluateError, Evaluator, Info,
+        backend::{
+            pool::{DeviceSession, Label, NetworkEvaluator, Outputs, PolicyKind},
+            simulated::{
+                H100_LARGE, H100_SMALL, H100_TRANSFORMER, SimulatedDevice, SimulatedProcessors,
+                times,
+            },
         },
+        cached::CachedEvaluator,
         compose::merged::Merged,
         hash::HashEvaluator,
+        input::{Encoding, InputRows, View},
         load::{NetworkConfig, load_backend},
         opponent::Networks,
     },
@@ -55,10 +64,11 @@ fn main() {
         .skip(1)
         .filter(|arg| !arg.starts_with('-'))
         .collect();
-    let all: [(&str, fn()); 6] = [
+    let all: [(&str, fn()); 7] = [
         ("tree", tree),
         ("processors", processors),
         ("device", device),
+        ("host", host),
         ("selfplay", selfplay),
         ("threads", threads),
         ("stop", stop),
@@ -369,6 +379,136 @@ fn device() {
                 );
             }
         }
+    }
+}
+
+/// Places for the moves of a position.
+const SLOTS: usize = 256;
+
+/// Planes of an input in bytes, a bit a square.
+const PLANE_BYTES: usize = 112 * 8;
+
+/// A session of a device that takes no time. What goes up and down is written and read as by a captured CUDA graph;
+/// values and probabilities are a hash of the pieces and moves.
+struct TimelessSession {
+    masks: Vec<u8>,
+    scalars: Vec<f32>,
+    moves: Vec<i16>,
+    policy: Vec<f32>,
+    wdl: Vec<f32>,
+}
+
+impl TimelessSession {
+    const LARGEST: usize = 1024;
+
+    fn new() -> TimelessSession {
+        TimelessSession {
+            masks: vec![0; Self::LARGEST * PLANE_BYTES],
+            scalars: vec![0.0; Self::LARGEST],
+            moves: vec![0; Self::LARGEST * SLOTS],
+            policy: vec![0.0; Self::LARGEST * SLOTS],
+            wdl: vec![0.0; Self::LARGEST * 3],
+        }
+    }
+
+    fn answer(&mut self, row: usize) {
+        let mix = |hash: u64, word: u64| {
+            (hash ^ word)
+                .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                .rotate_left(29)
+        };
+        let (pieces, _) = self.masks[row * PLANE_BYTES..][..12 * 8].as_chunks();
+        let mut hash = pieces
+            .iter()
+            .map(|&plane| u64::from_le_bytes(plane))
+            .fold(1, mix);
+        let moves = self.moves[row * SLOTS..][..SLOTS]
+            .iter()
+            .take_while(|&&entry| entry >= 0);
+        let policy = &mut self.policy[row * SLOTS..][..SLOTS];
+        let (mut sum, mut count) = (0.0, 0);
+        for (place, &entry) in policy.iter_mut().zip(moves) {
+            hash = mix(hash, entry as u64);
+            *place = 0.001 + ((hash >> 40) as f32 / (1 << 24) as f32).powi(4);
+            sum += *place;
+            count += 1;
+        }
+        policy[..count].iter_mut().for_each(|place| *place /= sum);
+        let win = 0.2 + 0.3 * (hash >> 48) as f32 / 65_536.0;
+        self.wdl[3 * row..3 * row + 3].copy_from_slice(&[win, 0.3, 0.7 - win]);
+    }
+}
+
+impl DeviceSession for TimelessSession {
+    fn max_batch(&self) -> usize {
+        Self::LARGEST
+    }
+
+    fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String> {
+        inputs.write_packed(&mut self.masks, &mut self.scalars);
+        inputs.write_moves(SLOTS, &mut self.moves);
+        (0..inputs.len()).for_each(|row| self.answer(row));
+        outputs.policy_kind = PolicyKind::Probabilities { slots: SLOTS };
+        for (from, size, to) in [
+            (&self.policy, SLOTS, &mut outputs.policy),
+            (&self.wdl, 3, &mut outputs.wdl),
+        ] {
+            to.clear();
+            to.extend_from_slice(&from[..inputs.len() * size]);
+        }
+        Ok(())
+    }
+}
+
+/// A network on such a device, with the batch times of an H100 for a small network and lc0's planes.
+fn timeless_network() -> Option<Merged<Arc<NetworkEvaluator>>> {
+    let label = Label {
+        backend: "timeless",
+        network: "hash".into(),
+        device: "none".into(),
+        note: String::new(),
+    };
+    let advice = Advice {
+        threads: 2,
+        minibatch: TimelessSession::LARGEST,
+        min_batch: 64,
+    };
+    let encoding = Encoding::Lc0(InputFormat::Classical112);
+    let make = || Ok(Box::new(TimelessSession::new()) as Box<dyn DeviceSession>);
+    let network = NetworkEvaluator::new(
+        label,
+        encoding,
+        View::KEY_ONLY,
+        advice,
+        (2, 2),
+        Box::new(make),
+    );
+    let mut network = network.ok()?;
+    network.set_batch_times(times(&H100_SMALL, 1.0));
+    Some(Merged::new(Arc::new(network), TimelessSession::LARGEST))
+}
+
+fn host() {
+    const NODES: u64 = 1_000_000;
+    println!("a device that takes no time, {NODES} nodes from the start position, median of 3:");
+    println!("{:>8} {:>12} {:>20}", "threads", "nodes/s", "CPU µs a node");
+    for threads in [1, 2] {
+        let runs = (0..3).filter_map(|_| {
+            let network: Arc<dyn Evaluator> = Arc::new(timeless_network()?);
+            let cached = CachedEvaluator::with_cache(network, 2 * NODES as usize);
+            let limits = Limits {
+                nodes: Some(NODES),
+                ..Limits::default()
+            };
+            let (nodes, wall, cpu) = search(&cached, threads, 0, limits);
+            Some((nodes as f64 / wall, 1e6 * cpu / nodes as f64))
+        });
+        let (speeds, costs): (Vec<f64>, Vec<f64>) = runs.unzip();
+        println!(
+            "{threads:>8} {:>12.0} {:>20.2}",
+            median(speeds),
+            median(costs)
+        );
     }
 }
 

@@ -89,13 +89,21 @@ impl BatchPlan {
     }
 
     /// The size in the smallest tree.
+    #[inline]
     pub fn smallest(&self) -> usize {
-        self.size(0)
+        match self {
+            BatchPlan::Even { sizes, .. } => *sizes.start(),
+            BatchPlan::Steps(steps) => steps[0].1,
+        }
     }
 
     /// Whether the size depends on the tree.
+    #[inline]
     pub fn grows(&self) -> bool {
-        self.size(u32::MAX) != self.smallest()
+        match self {
+            BatchPlan::Even { sizes, .. } => sizes.start() < sizes.end(),
+            BatchPlan::Steps(steps) => steps.len() > 1,
+        }
     }
 }
 

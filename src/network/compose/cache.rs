@@ -3,9 +3,10 @@
 //! The key is [the evaluator's view](crate::network::Evaluator::view): with `CacheHistoryLength` 7 everything that the
 //! network sees. Priors are kept in the tree's own 16-bit code
 //! (see [`prior`]), so a hit stores in the tree what a miss would have. The cache is split into shards with a lock
-//! each; a shard is a queue of records of exactly the size that their moves need, about 90 bytes a position with the
-//! index. Memory grows with use, up to the limit; then the oldest entries leave, except that those used since they
-//! came in get another round (the CLOCK policy).
+//! each; a shard is a queue of records of exactly the size that their moves need, about 100 bytes a position with the
+//! index. The index holds a part of each key, so that a search for a position that is not there reads no record: these
+//! lie anywhere in memory, and each would be waited for. Memory grows with use, up to the limit; then the oldest
+//! entries leave, except that those used since they came in get another round (the CLOCK policy).
 
 use std::{
     collections::VecDeque,
@@ -17,7 +18,7 @@ use parking_lot::Mutex;
 use crate::network::{Value, evaluator::CacheUsage, prior};
 
 /// Memory of a cached evaluation, in bytes.
-pub const CACHE_ENTRY: u64 = 90;
+pub const CACHE_ENTRY: u64 = 100;
 
 /// Shards of a cache of normal size.
 const SHARDS: usize = 64;
@@ -25,7 +26,6 @@ const SHARDS: usize = 64;
 const HEADER: usize = 4 + 6 + 1;
 /// Marks, in the word that counts the moves, a record that was used.
 const USED: u16 = 1 << 15;
-const EMPTY: u32 = u32::MAX;
 /// How many used records may be spared in a row.
 const MAX_SPARED: usize = 16;
 
@@ -88,13 +88,42 @@ impl Cache {
     }
 }
 
+/// A place of the index: where the record of a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slot {
+    /// The lower half of the key, of which the lowest bits say where in the index it wants to be.
+    tag: u32,
+    /// The record's position, counted in words since the shard was empty; `u32::MAX` in an empty slot.
+    position: u32,
+}
+
+impl Slot {
+    const EMPTY: Slot = Slot {
+        tag: 0,
+        position: u32::MAX,
+    };
+
+    fn new(key: u64, position: usize) -> Slot {
+        Slot {
+            tag: key as u32,
+            position: position as u32,
+        }
+    }
+
+    fn is_empty(self) -> bool {
+        self.position == u32::MAX
+    }
+}
+
 /// A queue of records and an index into it (open addressing with linear probing).
 struct CacheShard {
     records: VecDeque<u16>,
     /// Where the queue's front is, counted in words since the shard was empty.
     front: usize,
-    /// Positions of records, or [`EMPTY`]; the length is a power of two.
-    index: Vec<u32>,
+    /// The length is a power of two, at most 2^32.
+    index: Vec<Slot>,
+    /// The record that is being made.
+    record: Vec<u16>,
     count: usize,
     limit: usize,
 }
@@ -105,6 +134,7 @@ impl CacheShard {
             records: VecDeque::new(),
             front: 0,
             index: Vec::new(),
+            record: Vec::new(),
             count: 0,
             limit,
         }
@@ -127,22 +157,26 @@ impl CacheShard {
     /// The slot of the index where `key` is, or where it would go.
     fn slot(&self, key: u64) -> usize {
         let mask = self.index.len() - 1;
-        let mut slot = key as usize & mask;
-        while self.index[slot] != EMPTY && self.key_at(self.index[slot] as usize) != key {
-            slot = (slot + 1) & mask;
+        let mut place = key as usize & mask;
+        loop {
+            let slot = self.index[place];
+            let may_be_it = slot.tag == key as u32;
+            if slot.is_empty() || may_be_it && self.key_at(slot.position as usize) == key {
+                return place;
+            }
+            place = (place + 1) & mask;
         }
-        slot
     }
 
     fn probe(&mut self, key: u64, policy: &mut [f32]) -> Option<Value> {
         if self.index.is_empty() {
             return None;
         }
-        let position = match self.index[self.slot(key)] {
-            EMPTY => return None,
-            position => position as usize,
-        };
-        let start = position - self.front;
+        let slot = self.index[self.slot(key)];
+        if slot.is_empty() {
+            return None;
+        }
+        let start = slot.position as usize - self.front;
         let moves = self.records[start + HEADER - 1] & !USED;
         if usize::from(moves) != policy.len() {
             // Another position with the same key, as good as impossible.
@@ -174,7 +208,7 @@ impl CacheShard {
         let before = self.count;
         // As far as the records may move on below: those that are spared, the one that is not, and the new one.
         const MARGIN: usize = (MAX_SPARED + 2) * (HEADER + USED as usize);
-        if self.front + self.records.len() + MARGIN >= EMPTY as usize {
+        if self.front + self.records.len() + MARGIN >= u32::MAX as usize {
             // Positions have 32 bits: after billions of records a shard starts anew. The total then overstates a
             // little.
             self.clear();
@@ -182,26 +216,35 @@ impl CacheShard {
         if 4 * (self.count + 1) > 3 * self.index.len() {
             self.grow_index();
         }
-        if self.index[self.slot(key)] != EMPTY {
+        let mut place = self.slot(key);
+        if !self.index[place].is_empty() {
             return 0;
         }
-        while self.count >= self.limit {
-            self.evict();
+        if self.count >= self.limit {
+            while self.count >= self.limit {
+                self.evict();
+            }
+            place = self.slot(key);
         }
-        self.reserve(HEADER + policy.len());
-        let slot = self.slot(key);
-        self.index[slot] = (self.front + self.records.len()) as u32;
-        self.records
-            .extend((0..4).map(|i| (key >> (16 * i)) as u16));
-        for float in [value.wl, value.d, value.m] {
-            let bits = float.to_bits();
-            self.records.extend([bits as u16, (bits >> 16) as u16]);
-        }
-        self.records.push_back(policy.len() as u16);
-        self.records
-            .extend(policy.iter().map(|&p| prior::encode(p)));
+        self.index[place] = Slot::new(key, self.front + self.records.len());
+        self.append(key, value, policy);
         self.count += 1;
         self.count.saturating_sub(before)
+    }
+
+    /// Puts a record at the end of the queue.
+    fn append(&mut self, key: u64, value: Value, policy: &[f32]) {
+        self.reserve(HEADER + policy.len());
+        let record = &mut self.record;
+        record.clear();
+        record.extend((0..4).map(|i| (key >> (16 * i)) as u16));
+        for float in [value.wl, value.d, value.m] {
+            let bits = float.to_bits();
+            record.extend([bits as u16, (bits >> 16) as u16]);
+        }
+        record.push(policy.len() as u16);
+        record.extend(policy.iter().map(|&p| prior::encode(p)));
+        self.records.extend(record.iter());
     }
 
     /// Room for another record, growing by a quarter at a time rather than doubling.
@@ -214,10 +257,15 @@ impl CacheShard {
 
     fn grow_index(&mut self) {
         let old = std::mem::take(&mut self.index);
-        self.index = vec![EMPTY; (2 * old.len()).max(64)];
-        for position in old.into_iter().filter(|&position| position != EMPTY) {
-            let slot = self.slot(self.key_at(position as usize));
-            self.index[slot] = position;
+        self.index = vec![Slot::EMPTY; (2 * old.len()).max(64)];
+        let mask = self.index.len() - 1;
+        for slot in old.into_iter().filter(|slot| !slot.is_empty()) {
+            // All keys are different: the first empty place is its own.
+            let mut place = slot.tag as usize & mask;
+            while !self.index[place].is_empty() {
+                place = (place + 1) & mask;
+            }
+            self.index[place] = slot;
         }
     }
 
@@ -225,7 +273,8 @@ impl CacheShard {
     fn evict(&mut self) {
         for tries in 0..=MAX_SPARED {
             let position = self.front;
-            let slot = self.slot(self.key_at(position));
+            let key = self.key_at(position);
+            let slot = self.slot(key);
             let head = self.word(position + HEADER - 1);
             let words = HEADER + usize::from(head & !USED);
             if head & USED == 0 || tries == MAX_SPARED {
@@ -236,7 +285,7 @@ impl CacheShard {
                 return;
             }
             self.records[HEADER - 1] &= !USED;
-            self.index[slot] = (self.front + self.records.len()) as u32;
+            self.index[slot] = Slot::new(key, self.front + self.records.len());
             self.records.rotate_left(words);
             self.front += words;
         }
@@ -246,17 +295,17 @@ impl CacheShard {
     fn unlink(&mut self, mut gap: usize) {
         let mask = self.index.len() - 1;
         let mut slot = gap;
-        self.index[gap] = EMPTY;
+        self.index[gap] = Slot::EMPTY;
         loop {
             slot = (slot + 1) & mask;
-            if self.index[slot] == EMPTY {
+            if self.index[slot].is_empty() {
                 return;
             }
-            let home = self.key_at(self.index[slot] as usize) as usize & mask;
+            let home = self.index[slot].tag as usize & mask;
             // Movable unless its home lies behind the gap, seen around the ring.
             if slot.wrapping_sub(home) & mask >= slot.wrapping_sub(gap) & mask {
                 self.index[gap] = self.index[slot];
-                self.index[slot] = EMPTY;
+                self.index[slot] = Slot::EMPTY;
                 gap = slot;
             }
         }
@@ -355,11 +404,17 @@ mod tests {
             if i % 5 == 0 {
                 shard.probe(key, &mut [0.0]);
             }
-            let used = shard.index.iter().filter(|&&p| p != EMPTY).count();
-            assert_eq!(used, shard.count);
-            for &position in shard.index.iter().filter(|&&p| p != EMPTY) {
-                let key = shard.key_at(position as usize);
-                assert_eq!(shard.index[shard.slot(key)], position);
+            let used: Vec<Slot> = shard
+                .index
+                .iter()
+                .copied()
+                .filter(|slot| !slot.is_empty())
+                .collect();
+            assert_eq!(used.len(), shard.count);
+            for slot in used {
+                let key = shard.key_at(slot.position as usize);
+                assert_eq!(shard.index[shard.slot(key)], slot);
+                assert_eq!(slot.tag, key as u32);
             }
         }
     }
@@ -370,7 +425,7 @@ mod tests {
         for i in 0..100_000 {
             shard.insert(mixed(i), Value::default(), &[0.03; 30]);
         }
-        let bytes = 2 * shard.records.capacity() + 4 * shard.index.len();
-        assert!(bytes <= 115 * shard.count, "{} bytes", bytes / shard.count);
+        let bytes = 2 * shard.records.capacity() + size_of::<Slot>() * shard.index.len();
+        assert!(bytes <= 125 * shard.count, "{} bytes", bytes / shard.count);
     }
 }
