@@ -538,7 +538,13 @@ fn every_line_that_was_visited_has_its_practical_value() {
     let file = |name: &str| folder.path().join(name);
     let [pgn, page, records] = ["x.pgn", "x.html", "x.jsonl"].map(file);
     let names = [&page, &records].map(|path| path.to_str().unwrap());
-    fs::write(&pgn, GAMES).unwrap();
+    // The played move is not among the four best ones.
+    let position = "rnbqr1k1/ppp2ppp/5n2/3p4/1b1P4/2NBP3/PP2NPPP/R1BQK2R w KQ - 4 8";
+    fs::write(
+        &pgn,
+        format!("[FEN \"{position}\"]\n\n8. Bd2 Bf8 9. Rc1 b6 *\n"),
+    )
+    .unwrap();
     let arguments = ["--nodes", "400", "--json", "--moves", "--html", names[0]];
     analyze(&pgn, &[&arguments[..], &["--output", names[1]]].concat());
     let mut added = 0;
