@@ -2,7 +2,12 @@
 
 use std::{
     io,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
 };
 
 use signal_hook::{
@@ -23,4 +28,22 @@ pub fn catch() -> io::Result<Arc<AtomicBool>> {
         flag::register(signal, Arc::clone(&flag))?;
     }
     Ok(flag)
+}
+
+/// Time between two looks for a signal.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// As [`catch`], with a function that the first signal calls, on a thread of its own.
+///
+/// # Errors
+/// As [`catch`].
+pub fn on_signal(act: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let flag = catch()?;
+    let wait = move || {
+        while !flag.load(Ordering::Relaxed) {
+            thread::sleep(POLL_INTERVAL);
+        }
+        act();
+    };
+    thread::Builder::new().spawn(wait).map(|_| ())
 }

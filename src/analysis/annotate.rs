@@ -36,7 +36,11 @@ pub fn annotated_pgn(review: &GameReview) -> String {
         .moves
         .iter()
         .enumerate()
-        .map(|(index, reviewed)| (reviewed.played, comment(reviewed, review.after(index))))
+        .map(|(index, reviewed)| {
+            let times = game.times.get(index).map_or("", String::as_str);
+            let text = comment(reviewed, review.after(index), times);
+            (reviewed.played, text)
+        })
         .collect();
     let text = GameText {
         tags,
@@ -48,8 +52,8 @@ pub fn annotated_pgn(review: &GameReview) -> String {
     text.text()
 }
 
-/// `[%eval 0.31] [%wdl 402,420,178] Blunder. Nf3 was better. It falls into the trap.`
-fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>) -> String {
+/// `[%eval 0.58] [%wdl 402,420,178] [%clk 0:02:59] Blunder. Nf3 was better. It falls into the trap.`
+fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>, times: &str) -> String {
     let mut parts = Vec::new();
     if let Some(line) = after.and_then(best_objectively) {
         let turn = !reviewed.turn;
@@ -57,6 +61,9 @@ fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>) -> String {
         let [win, draw, loss] = objective_wdl(line);
         let (white, black) = turn.fold_wb((win, loss), (loss, win));
         parts.push(format!("[%wdl {white},{draw},{black}]"));
+    }
+    if !times.is_empty() {
+        parts.push(times.to_owned());
     }
     if let Some(judgement) = reviewed.judgement {
         let better = reviewed.best_other_line().and_then(|line| line.san.first());
@@ -83,7 +90,8 @@ fn trap_comment(reviewed: &ReviewedMove, moment: TrapMoment) -> String {
     }
 }
 
-/// The evaluation for White, in pawns or moves to mate, as readers of `[%eval]` expect.
+/// The evaluation for White, in pawns or moves to mate, as readers of `[%eval]` expect: as in Stockfish, with an
+/// advantage of one pawn a win has a probability of one half.
 fn eval(line: &LineRecord, turn: Color) -> String {
     let mate = line
         .objective
@@ -98,7 +106,7 @@ fn eval(line: &LineRecord, turn: Color) -> String {
         d: draw,
         m: 0.0,
     };
-    let score = wdl::score(value, 0.0, ScoreType::Centipawn);
+    let score = wdl::score(value, 0.0, ScoreType::WdlMu);
     // Readers do not expect larger values.
     let score = turn.fold_wb(score, -score).clamp(-9999, 9999);
     format!("{:.2}", f64::from(score) / 100.0)

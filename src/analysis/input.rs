@@ -27,6 +27,8 @@ pub struct PgnGame {
     pub start: Chess,
     /// `1-0`, `0-1`, `1/2-1/2` or `*`.
     pub result: String,
+    /// As [`Game::times`].
+    pub times: Vec<String>,
 }
 
 /// One position to analyse.
@@ -138,7 +140,7 @@ fn parse_epd(line: &str, number: usize) -> Result<Item> {
 /// When the file cannot be opened; bad games are errors of the stream.
 pub fn from_pgn(path: &Path) -> Result<Items> {
     let file = path.display().to_string();
-    let games = Reader::open(path)?.accept_unfinished();
+    let games = Reader::open(path)?.accept_unfinished().keep_times();
     let items = (1..).zip(games).flat_map(move |(number, game)| -> Items {
         match game {
             Ok(game) => Box::new(items_of(game, number).map(Ok)),
@@ -162,6 +164,7 @@ fn items_of(game: Game, number: usize) -> impl Iterator<Item = Item> {
         tags: game.tags,
         start: game.start.clone(),
         result,
+        times: game.times,
     });
     let mut history = History::new(game.start);
     let moves = game.moves.into_iter().map(Some).chain([None]);

@@ -12,7 +12,7 @@ use shakmaty::Position;
 use super::{
     input::Item,
     opponents::Opponents,
-    record::{PositionRecord, SolutionRecord, first_san},
+    record::{MIN_VISIT_SHARE, PositionRecord, SolutionRecord, first_san},
     traps::{self, MistakeRecord, TrapRecord},
 };
 use crate::{
@@ -41,8 +41,6 @@ const ALONE: f64 = 0.5;
 /// The effort of the searches that confirm a trap. With that of a position, a move can seem to cost nothing because the
 /// refutation, or a much better move, lies a little deeper.
 const CONFIRMING: f64 = 10.0;
-/// Share of the visits of a plain search that a move has if its value is to be trusted.
-const MIN_VISIT_SHARE: f64 = 0.01;
 
 /// The plain search of a position and what follows from it.
 #[derive(Clone)]
@@ -71,18 +69,22 @@ pub struct Analyzer {
     limits: Limits,
     keeps_moves: bool,
     opponents: Option<Opponents>,
+    /// Ends all searches.
+    stop: StopSignal,
     /// The last study of a game's position, which is the next position of the game.
     next: Option<(u64, Study)>,
 }
 
 impl Analyzer {
     /// An analysis with this player and these limits for each search. `keeps_moves` keeps the statistics of every
-    /// move; with `opponents` likely mistakes and traps are searched for.
+    /// move; with `opponents` likely mistakes and traps are searched for. A position during whose analysis `stop` is
+    /// set has no valid result.
     pub fn new(
         player: Player,
         limits: Limits,
         keeps_moves: bool,
         opponents: Option<Opponents>,
+        stop: StopSignal,
     ) -> Analyzer {
         let mut options = (*player.options).clone();
         options.multi_pv = MAX_MOVES;
@@ -96,6 +98,7 @@ impl Analyzer {
             limits,
             keeps_moves,
             opponents,
+            stop,
             next: None,
         }
     }
@@ -125,14 +128,14 @@ impl Analyzer {
             true => Some(self.study(item, &item.history)?),
             false => None,
         };
-        let stats = self.keeps_moves.then_some(&collector.stats[..]);
         let objective = study.as_ref().filter(|_| !is_plain);
         let mut record = PositionRecord::new(
             item,
             &outcome,
             objective.map(|study| &study.outcome.report),
             &self.player.options,
-            stats,
+            &collector.stats,
+            self.keeps_moves,
         );
         if record.solved == Some(true) {
             record.solution = collector.solution;
@@ -158,8 +161,7 @@ impl Analyzer {
             _ => &self.player,
         };
         let clock = SystemClock::default();
-        let stop = StopSignal::default();
-        Ok(player.search(&mut Tree::default(), &job, &stop, &clock, reporter)?)
+        Ok(player.search(&mut Tree::default(), &job, &self.stop, &clock, reporter)?)
     }
 
     /// A search without search-contempt, restricted to `moves` unless that is empty, with `effort` times the limits for
@@ -180,11 +182,10 @@ impl Analyzer {
             ..self.plain.job(history.clone(), limits)
         };
         let clock = SystemClock::default();
-        let stop = StopSignal::default();
         let mut tree = Tree::default();
         Ok(self
             .plain
-            .search(&mut tree, &job, &stop, &clock, &mut Silent)?)
+            .search(&mut tree, &job, &self.stop, &clock, &mut Silent)?)
     }
 
     /// The study of a position of a game; the one that was kept if it is of this position.

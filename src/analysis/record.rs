@@ -15,6 +15,9 @@ use crate::{
     uci::info,
 };
 
+/// Share of the visits of a search that a move has if its value is to be trusted.
+pub(super) const MIN_VISIT_SHARE: f64 = 0.01;
+
 /// The result for one position. Values are from the point of view of the side to move, except `white`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PositionRecord {
@@ -159,14 +162,15 @@ impl PositionRecord {
         }
     }
 
-    /// The record of a search outcome. `plain` is the report of a plain search with all moves, from which the values
-    /// against best replies come.
+    /// The record of a search outcome, and the statistics of its moves. `plain` is the report of a plain search with
+    /// all moves, from which the values against best replies come. `keeps_moves` includes every move.
     pub fn new(
         item: &Item,
         outcome: &Outcome,
         plain: Option<&Report>,
         options: &Options,
-        stats: Option<&[MoveStat]>,
+        stats: &[MoveStat],
+        keeps_moves: bool,
     ) -> PositionRecord {
         let position = item.history.position();
         let report = &outcome.report;
@@ -191,15 +195,16 @@ impl PositionRecord {
             time_ms: report.elapsed.as_millis() as u64,
             depth: report.depth,
             seldepth: report.seldepth,
-            white: sign(position.turn()) * wl,
-            lines: lines(item, report, plain, options),
+            // Adding 0 turns -0 into 0.
+            white: sign(position.turn()) * wl + 0.0,
+            lines: lines(item, report, stats, plain, options),
             objective_best: plain.and_then(|plain| Some(text(*plain.lines.first()?.pv.first()?))),
             mistake: None,
             traps: Vec::new(),
             moves: stats
-                .unwrap_or_default()
                 .iter()
                 .rev()
+                .filter(|_| keeps_moves)
                 .filter_map(|stat| Some(MoveRecord::new(text(stat.m?), stat)))
                 .collect(),
         }
@@ -210,6 +215,7 @@ impl PositionRecord {
 fn lines(
     item: &Item,
     report: &Report,
+    stats: &[MoveStat],
     plain: Option<&Report>,
     options: &Options,
 ) -> Vec<LineRecord> {
@@ -228,10 +234,25 @@ fn lines(
         let objective = lines.into_iter().find(|other| first(other) == first(line));
         LineRecord::new(position, line, objective, options)
     };
-    // The search with search-contempt has no value of an added line.
-    let added = added.map(|line| LineRecord {
-        nodes: 0,
-        ..record(line)
+    // The search with search-contempt has a value of an added line if it has visited its first move.
+    let least = MIN_VISIT_SHARE * report.nodes as f64;
+    let added = added.map(|line| {
+        let stat = stats
+            .iter()
+            .find(|stat| stat.m.is_some() && stat.m == first(line));
+        let stat = stat.filter(|stat| f64::from(stat.n) >= least.max(1.0));
+        match stat.and_then(|stat| stat.value) {
+            Some(value) => record(&PvLine {
+                value,
+                score: Score::Open,
+                nodes: stat.map_or(0, |stat| stat.n.into()),
+                ..line.clone()
+            }),
+            None => LineRecord {
+                nodes: 0,
+                ..record(line)
+            },
+        }
     });
     report.lines.iter().map(record).chain(added).collect()
 }

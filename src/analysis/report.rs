@@ -141,11 +141,17 @@ fn lines(record: &PositionRecord, turn: Color) -> Vec<Value> {
         ])
     };
     let best = best_objectively(record);
+    // Neither search has visited the move: its value would be a guess.
+    let is_guess = |line: &LineRecord| {
+        let is_played = line.pv.first() == record.played.as_ref();
+        let visits = line.objective.as_ref().map_or(0, |found| found.nodes);
+        line.nodes + visits == 0 && !is_played
+    };
     let is_best = |other: &&LineRecord| best.is_some_and(|best| std::ptr::eq(best, *other));
     let mut others: Vec<&LineRecord> = record
         .lines
         .iter()
-        .filter(|other| !is_best(other))
+        .filter(|other| !is_best(other) && !is_guess(other))
         .collect();
     others.sort_by(|a, b| values(b).1.total_cmp(&values(a).1));
     best.into_iter().chain(others).map(line).collect()

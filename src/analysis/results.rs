@@ -30,6 +30,8 @@ pub struct ResultFile {
     done: Vec<EarlierResult>,
     /// Number of earlier results that have been used again.
     met: usize,
+    /// Whether a later run can continue it.
+    can_be_continued: bool,
 }
 
 impl ResultFile {
@@ -39,11 +41,12 @@ impl ResultFile {
     /// # Errors
     /// When the file cannot be opened, is an input, holds other data, or is being written by another process.
     pub fn open(path: &Path, inputs: &[PathBuf], keep_records: bool) -> Result<ResultFile> {
-        let (to, done): (Box<dyn Write>, _) = match open_stream(path, inputs)? {
-            Stream::Plain(to) => (Box::new(to), Vec::new()),
+        let (to, done, can_be_continued): (Box<dyn Write>, _, _) = match open_stream(path, inputs)?
+        {
+            Stream::Plain(to) => (Box::new(to), Vec::new(), false),
             Stream::Continued(mut file) => {
                 let done = read_records(&mut file, path, keep_records)?;
-                (Box::new(file), done)
+                (Box::new(file), done, true)
             }
         };
         Ok(ResultFile {
@@ -51,7 +54,13 @@ impl ResultFile {
             to,
             done,
             met: 0,
+            can_be_continued,
         })
+    }
+
+    /// Whether a later run can continue it.
+    pub fn can_be_continued(&self) -> bool {
+        self.can_be_continued
     }
 
     /// The earlier result for this position. `settings` is the fingerprint of everything that determines it. Whether

@@ -277,29 +277,50 @@ impl ReviewedMove {
     /// Replaces the value of the played move against best replies by what the search after it found, which had more
     /// visits.
     fn take_value_of_next(&mut self, next: &PositionRecord) {
-        let found = best_objectively(next).map(|line| {
-            let [win, draw, loss] = objective_wdl(line);
-            let (mate, score) = line
-                .objective
-                .as_ref()
-                .map_or((line.mate, line.score), |found| (found.mate, found.score));
+        let Some(line) = best_objectively(next) else {
+            return;
+        };
+        let [win, draw, loss] = objective_wdl(line);
+        let (mate, score) = line
+            .objective
+            .as_ref()
+            .map_or((line.mate, line.score), |found| (found.mate, found.score));
+        self.set_objective(ObjectiveRecord {
+            score: score.map(|score| -score),
             // The winner's moves are counted; if the winner made the move, it is one more.
-            let mate = mate.map(|n| if n > 0 { -n } else { 1 - n });
-            ([loss, draw, win], mate, score.map(|score| -score))
+            mate: mate.map(|n| if n > 0 { -n } else { 1 - n }),
+            wdl: [loss, draw, win],
+            gain: 0.0,
+            nodes: next.nodes,
         });
+    }
+
+    /// Replaces the value of the played move against best replies by that of a draw, if the move ends the game with
+    /// one: a search may not have visited it.
+    fn take_value_of_draw(&mut self) {
+        if self.end_value == Some(0.0) {
+            self.set_objective(ObjectiveRecord {
+                score: Some(0),
+                mate: None,
+                wdl: [0, 1000, 0],
+                gain: 0.0,
+                nodes: 1,
+            });
+        }
+    }
+
+    /// Sets the value of the played move against best replies, unless it is the best move.
+    fn set_objective(&mut self, value: ObjectiveRecord) {
         let is_best = self.is_best();
         let uci = self.uci.clone();
         let mut lines = self.record.lines.iter_mut();
         let played = lines.find(|line| line.pv.first() == Some(&uci));
-        if let (Some(line), Some((wdl, mate, score)), false) = (played, found, is_best)
+        if let (Some(line), false) = (played, is_best)
             && let Some(objective) = &mut line.objective
         {
             *objective = ObjectiveRecord {
-                score,
-                mate,
-                wdl,
-                gain: wl(line.wdl) - wl(wdl),
-                nodes: next.nodes,
+                gain: wl(line.wdl) - wl(value.wdl),
+                ..value
             };
         }
     }
@@ -338,6 +359,13 @@ impl Reviewer {
         }
     }
 
+    /// Removes the game of a position that is not added: the game is not complete without it.
+    pub fn remove_game_of(&mut self, item: &Item) {
+        let game = item.game.as_ref();
+        self.games
+            .retain(|review| game.is_none_or(|game| !Arc::ptr_eq(&review.game, game)));
+    }
+
     /// All games, with judgements.
     pub fn finish(mut self) -> Vec<GameReview> {
         self.games.iter_mut().for_each(judge);
@@ -358,7 +386,10 @@ fn judge(review: &mut GameReview) {
     }
     for reviewed in &mut review.moves {
         // A move that ends the game has no position after it.
-        reviewed.loss = reviewed.loss.or_else(|| reviewed.loss(None, false));
+        if reviewed.loss.is_none() {
+            reviewed.loss = reviewed.loss(None, false);
+            reviewed.take_value_of_draw();
+        }
         reviewed.judgement = reviewed.loss.and_then(Judgement::of);
     }
     mark_traps(&mut review.moves);
@@ -533,6 +564,27 @@ mod tests {
             |count: usize| crate::chess::setup::history_from(Some(start), &moves[..count]).unwrap();
         assert_eq!(end_value(&history(7)), None);
         assert_eq!(end_value(&history(8)), Some(0.0));
+    }
+
+    #[test]
+    fn a_move_that_draws_has_the_value_of_a_draw() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let game = "[FEN \"7k/5Q2/8/6K1/8/8/8/8 w - - 0 60\"]\n\n60. Kg6 1/2-1/2\n";
+        std::io::Write::write_all(&mut file, game.as_bytes()).unwrap();
+        let item = from_pgn(file.path()).unwrap().next().unwrap().unwrap();
+        let record = PositionRecord {
+            played: Some("g5g6".into()),
+            objective_best: Some("f7f1".into()),
+            lines: vec![line("f7f1", [1000, 0, 0]), line("g5g6", [800, 200, 0])],
+            ..PositionRecord::empty(&item)
+        };
+        let mut reviewer = Reviewer::default();
+        reviewer.add(&item, record);
+        let review = reviewer.finish().remove(0);
+        let reviewed = &review.moves[0];
+        assert_eq!(reviewed.loss, Some(1.0));
+        let played = reviewed.played_line().unwrap();
+        assert_eq!(objective_wdl(played), [0, 1000, 0]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use pgn_reader::{Outcome, RawTag, SanPlus, Skip, Visitor};
+use pgn_reader::{Outcome, RawComment, RawTag, SanPlus, Skip, Visitor};
 use shakmaty::{CastlingMode, Chess, KnownOutcome, Position, fen::Fen};
 use thiserror::Error;
 
@@ -32,6 +32,9 @@ pub struct Game {
     pub start: Chess,
     /// The moves played.
     pub moves: Vec<PackedMove>,
+    /// For each move the times in its comments, as `[%clk 0:02:59] [%emt 0:00:01]`; may be shorter than the moves,
+    /// and is empty unless [`Reader::keep_times`] is set.
+    pub times: Vec<String>,
     /// The position after the last move.
     pub end: Chess,
     /// The result, if it is known.
@@ -71,6 +74,7 @@ pub struct Reader<R> {
     read: VecDeque<Result<Game, ReadError>>,
     is_over: bool,
     needs_result: bool,
+    keeps_times: bool,
 }
 
 impl Reader<Box<dyn BufRead + Send>> {
@@ -91,7 +95,14 @@ impl<R: BufRead> Reader<R> {
             read: VecDeque::new(),
             is_over: false,
             needs_result: true,
+            keeps_times: false,
         }
+    }
+
+    /// Keeps the times that the players had left or took for their moves.
+    pub fn keep_times(mut self) -> Self {
+        self.keeps_times = true;
+        self
     }
 
     /// Accepts a game without a result at the end of the file, which is otherwise an error.
@@ -110,12 +121,19 @@ impl<R: BufRead> Reader<R> {
             self.read = VecDeque::from([Err(ReadError::Game { offset, reason })]);
             return Ok(Some(()));
         }
-        let mut reader = pgn_reader::Reader::build(text.bytes)
-            .set_supported_tag_line_length(max_tag_bytes(text.bytes.len()))
-            .finish();
+        let mut builder = pgn_reader::Reader::build(text.bytes);
+        builder = builder.set_supported_tag_line_length(max_tag_bytes(text.bytes.len()));
+        if self.keeps_times {
+            // A longer comment would come in parts.
+            builder = builder.set_supported_comment_length(max_tag_bytes(text.bytes.len()));
+        }
+        let mut reader = builder.finish();
+        let mut visitor = GameVisitor {
+            keeps_times: self.keeps_times,
+        };
         let mut games = VecDeque::new();
         loop {
-            let game = match reader.read_game(&mut GameVisitor) {
+            let game = match reader.read_game(&mut visitor) {
                 Ok(None) => break,
                 Ok(Some(game)) => game,
                 Err(error) => Err(error.to_string()),
@@ -164,7 +182,9 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-struct GameVisitor;
+struct GameVisitor {
+    keeps_times: bool,
+}
 
 impl Visitor for GameVisitor {
     type Tags = Vec<(String, String)>;
@@ -195,6 +215,7 @@ impl Visitor for GameVisitor {
         ControlFlow::Continue(Game {
             end: start.clone(),
             moves: Vec::new(),
+            times: Vec::new(),
             is_whole: false,
             start,
             outcome,
@@ -216,6 +237,15 @@ impl Visitor for GameVisitor {
         }
     }
 
+    fn comment(&mut self, game: &mut Game, comment: RawComment<'_>) -> ControlFlow<Self::Output> {
+        if self.keeps_times && !game.moves.is_empty() {
+            game.times.resize(game.moves.len(), String::new());
+            let times = game.times.last_mut().into_iter();
+            times.for_each(|times| add_times(times, &String::from_utf8_lossy(comment.0)));
+        }
+        ControlFlow::Continue(())
+    }
+
     fn begin_variation(&mut self, _: &mut Game) -> ControlFlow<Self::Output, Skip> {
         ControlFlow::Continue(Skip(true))
     }
@@ -228,6 +258,25 @@ impl Visitor for GameVisitor {
 
     fn end_game(&mut self, game: Game) -> Self::Output {
         Ok(game)
+    }
+}
+
+/// Adds the times in a comment: commands such as `[%clk 0:02:59]`.
+fn add_times(times: &mut String, comment: &str) {
+    let is_time = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_digit() || b":.".contains(&byte))
+    };
+    for part in comment.split("[%").skip(1) {
+        let command = part
+            .split_once(']')
+            .and_then(|(command, _)| command.split_once(' '));
+        if let Some((name @ ("clk" | "emt"), time)) = command
+            && is_time(time.trim())
+        {
+            let gap = if times.is_empty() { "" } else { " " };
+            *times += &format!("{gap}[%{name} {}]", time.trim());
+        }
     }
 }
 
@@ -365,6 +414,22 @@ mod tests {
         let tags = ["FEN", "White", "Result"].map(|name| game.tag(name));
         assert_eq!(tags, [Some(fen), Some("A \"x\" B"), Some("1-0")]);
         assert_eq!(game.start, setup::position_from_fen(fen).unwrap());
+    }
+
+    #[test]
+    fn times_are_kept_if_that_is_requested() {
+        let long = "x".repeat(3000);
+        let text = format!(
+            "{{[%clk 1:00:00]}} 1. e4 {{ [%eval 0.18] [%clk 0:03:00] }} e5 (1... c5 {{[%clk 0:01:00]}}) 2. Nf3 \
+             {{[%cal Gg1f3] {long} [%emt 0:00:01.5]}} {{[%clk 0:02:59]}} Nc6 {{[%clk soon] [%clk 1}} 3. Bb5 *"
+        );
+        let game = |reader: Reader<&[u8]>| reader.map(Result::unwrap).next().unwrap();
+        let times = game(Reader::new(text.as_bytes()).keep_times()).times;
+        assert_eq!(
+            times,
+            ["[%clk 0:03:00]", "", "[%emt 0:00:01.5] [%clk 0:02:59]", ""]
+        );
+        assert!(game(Reader::new(text.as_bytes())).times.is_empty());
     }
 
     #[test]

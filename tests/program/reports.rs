@@ -1,7 +1,13 @@
 //! `scorn analyze --html` and `--annotate`, through the real program. The page's behaviour in a browser is tested by
 //! `tests/python/report.py`.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use scorn::pgn::Reader;
 use serde_json::Value;
@@ -405,4 +411,159 @@ fn bad_games_replace_no_page() {
         "{errors}"
     );
     assert_eq!(fs::read_to_string(&page).unwrap(), "an earlier page");
+}
+
+#[test]
+fn annotated_games_keep_clock_times_and_have_the_scores_of_the_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let [pgn, annotated, records] = ["x.pgn", "y.pgn", "z.jsonl"].map(file);
+    let names = [&annotated, &records].map(|path| path.to_str().unwrap());
+    let game = "1. e4 { [%eval 9.9] [%clk 0:03:00] good } 1... e5 2. Nf3 (2. f4 {[%clk 0:00:01]}) Nc6 { [%clk 0:02:58] } *\n";
+    fs::write(&pgn, game).unwrap();
+    analyze(
+        &pgn,
+        &[
+            "--nodes",
+            "100",
+            "--annotate",
+            names[0],
+            "--output",
+            names[1],
+        ],
+    );
+    let text = fs::read_to_string(&annotated).unwrap();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(text.matches("[%clk ").count(), 2, "{text}");
+    assert!(text.contains("] [%clk 0:03:00]} 1... e5 {"), "{text}");
+    assert!(text.contains("] [%clk 0:02:58]} *"), "{text}");
+    let evals: Vec<f64> = text
+        .split("[%eval ")
+        .skip(1)
+        .map(|rest| rest.split(']').next().unwrap().parse().unwrap())
+        .collect();
+    // The position before the first move has no move before it.
+    let records = fs::read_to_string(&records).unwrap();
+    let scores = records.lines().skip(1).enumerate().map(|(index, line)| {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let best = &record["objective_best"];
+        let lines = record["lines"].as_array().unwrap();
+        let line = lines.iter().find(|line| line["pv"][0] == *best).unwrap();
+        let sign = if index % 2 == 0 { -1.0 } else { 1.0 };
+        sign * line["objective"]["score"].as_f64().unwrap() / 100.0
+    });
+    let scores: Vec<f64> = scores.collect();
+    assert_eq!(evals.len(), scores.len());
+    for (eval, score) in evals.iter().zip(&scores) {
+        // Probabilities are rounded to thousandths.
+        assert!((eval - score).abs() < 0.02, "{evals:?} {scores:?}");
+    }
+}
+
+/// Starts an analysis of two games, the second one long, and stops it by Ctrl-C during the second one. Returns the
+/// messages.
+#[cfg(unix)]
+fn stopped(folder: &Path, arguments: &[&str]) -> String {
+    let long = "Nf3 Nf6 Ng1 Ng8 ".repeat(50);
+    let games = format!("[White \"short\"]\n\n1. e4 *\n\n[White \"long\"]\n\n{long}*\n");
+    fs::write(folder.join("x.pgn"), games).unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .current_dir(folder)
+        .args([
+            "-b", "hash", "-t", "1", "analyze", "x.pgn", "--nodes", "5000",
+        ])
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(program.stdout.take().unwrap());
+    let mut seen = String::new();
+    while !seen.contains("game 2") {
+        if arguments.contains(&"--output") {
+            seen = fs::read_to_string(folder.join("x.jsonl")).unwrap_or_default();
+            std::thread::sleep(Duration::from_millis(10));
+        } else {
+            assert!(output.read_line(&mut seen).unwrap() > 0);
+        }
+    }
+    let pid = program.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = program.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    errors
+}
+
+#[cfg(unix)]
+#[test]
+fn an_analysis_that_is_stopped_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = || {
+        let entries = fs::read_dir(folder.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    // The file of results has everything, so nothing else is written.
+    let errors = stopped(folder.path(), &["--html", "x.html", "--output", "x.jsonl"]);
+    assert!(errors.contains("the same command continues it"), "{errors}");
+    assert_eq!(names(), ["x.jsonl", "x.pgn"]);
+    // Without it the complete games are written.
+    let errors = stopped(
+        folder.path(),
+        &["--json", "--html", "x.html", "--annotate", "y.pgn"],
+    );
+    assert!(
+        errors.contains("1 complete game") && errors.contains("--output FILE"),
+        "{errors}"
+    );
+    assert_eq!(names(), ["x.html", "x.jsonl", "x.pgn", "y.pgn"]);
+    let page = data(&fs::read_to_string(folder.path().join("x.html")).unwrap());
+    assert_eq!(page["games"].as_array().unwrap().len(), 1);
+    assert_eq!(page["games"][0]["white"], "short");
+    let games = Reader::open(&folder.path().join("y.pgn")).unwrap();
+    assert_eq!(games.map(Result::unwrap).count(), 1);
+}
+
+#[test]
+fn every_line_that_was_visited_has_its_practical_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let [pgn, page, records] = ["x.pgn", "x.html", "x.jsonl"].map(file);
+    let names = [&page, &records].map(|path| path.to_str().unwrap());
+    // The played move is not among the four best ones.
+    let position = "rnbqr1k1/ppp2ppp/5n2/3p4/1b1P4/2NBP3/PP2NPPP/R1BQK2R w KQ - 4 8";
+    fs::write(
+        &pgn,
+        format!("[FEN \"{position}\"]\n\n8. Bd2 Bf8 9. Rc1 b6 *\n"),
+    )
+    .unwrap();
+    let arguments = ["--nodes", "400", "--json", "--moves", "--html", names[0]];
+    analyze(&pgn, &[&arguments[..], &["--output", names[1]]].concat());
+    let mut added = 0;
+    for line in fs::read_to_string(&records).unwrap().lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let moves = record["moves"].as_array().unwrap();
+        for line in record["lines"].as_array().unwrap() {
+            let stat = moves
+                .iter()
+                .find(|stat| stat["move"] == line["pv"][0])
+                .unwrap();
+            // One visit in a hundred is enough.
+            if stat["n"].as_f64().unwrap() >= 4.0 {
+                assert_ne!(line["nodes"], 0, "{line} {stat}");
+            }
+        }
+        // After the four lines of the search.
+        let lines = record["lines"].as_array().unwrap().iter().skip(4);
+        added += lines.filter(|line| line["nodes"] != 0).count();
+    }
+    assert!(added > 0);
 }

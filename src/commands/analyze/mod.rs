@@ -28,6 +28,7 @@ use crate::{
     },
     files::output::{NewFile, check_different},
     hashing::sha256,
+    interrupt,
     network::{
         load::identity::{files_of, identities},
         opponent,
@@ -37,8 +38,8 @@ use crate::{
         layers::{Resolved, Source},
     },
     player::{Load, Player},
-    search::Limits,
-    terminal::eprint_line,
+    search::{Limits, StopSignal},
+    terminal::{self, eprint_line},
 };
 
 /// Nodes per position if no limit is given.
@@ -98,7 +99,7 @@ pub struct AnalyzeArgs {
     #[arg(long, value_name = "FILE", requires = "games", conflicts_with_all = ["fen", "epd"])]
     pub html: Option<PathBuf>,
     /// Write the games to this file with evaluations, glyphs for mistakes and comments about traps, which replace
-    /// their comments and variations.
+    /// their comments and variations; clock times are kept.
     #[arg(long, value_name = "FILE", requires = "games", conflicts_with_all = ["fen", "epd"])]
     pub annotate: Option<PathBuf>,
     /// Overwrite the files of --html and --annotate if they exist.
@@ -238,8 +239,12 @@ fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
     let player = Player::load(options.clone(), load)?;
     let settings = args.settings(&options)?;
     let inputs = args.inputs(&options);
+    let stop = StopSignal::default();
+    let signal = stop.clone();
+    // Before there are unfinished files. Without handlers, signals end the program as usual.
+    let _ = interrupt::on_signal(move || signal.stop());
     let pages = Pages::create(args, &inputs)?;
-    let mut writer = Output::new(args, &inputs)?;
+    let writer = Output::new(args, &inputs)?;
     if let Some(reason) = opponent::why_idle(&player.options) {
         eprint_line(format_args!("scorn: {reason}"));
     }
@@ -248,49 +253,112 @@ fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
         false => None,
     };
     let about = search_settings(&limits, &player.options, opponents.is_some());
-    let mut analyzer = Analyzer::new(player, limits, args.moves, opponents);
-    let bar = progress_bar(count);
-    let (mut all, mut bad) = (0, 0);
-    let (mut reviewer, mut score) = (Reviewer::default(), SuiteScore::default());
-    for item in args.items()? {
-        bar.inc(1);
-        all += 1;
-        let item = match item {
-            Ok(item) => item,
-            Err(error) => {
-                bad += 1;
-                bar.suspend(|| eprint_line(format_args!("scorn: {error:#}")));
-                continue;
-            }
-        };
-        let settings = args.settings_of(&settings, analyzer.options(), &item);
-        if let Some(earlier) = writer.already_done(&item, &settings)? {
-            score.add(earlier.solved, earlier.solution);
-            if let Some(record) = &earlier.record {
-                reviewer.add(&item, record.clone());
-            }
-            continue;
-        }
-        let mut record = analyzer.analyze(&item)?;
-        record.settings = settings;
-        bar.suspend(|| writer.write(&record, &item))?;
-        score.add(record.solved, record.solution);
-        if args.is_reviewed() {
-            reviewer.add(&item, record);
-        }
-    }
-    bar.finish_and_clear();
-    writer.check_complete()?;
-    if let Some(text) = score.text() {
+    let mut batch = Batch {
+        args,
+        settings,
+        analyzer: Analyzer::new(player, limits, args.moves, opponents, stop.clone()),
+        writer,
+        bar: progress_bar(count),
+        reviewer: Reviewer::default(),
+        score: SuiteScore::default(),
+        good: 0,
+        bad: 0,
+    };
+    batch.analyze(&stop)?;
+    batch.bar.finish_and_clear();
+    if let Some(text) = batch.score.text() {
         eprint_line(format_args!("{text}"));
     }
-    ensure!(all > 0, "there are no positions in this input");
-    if all == bad {
-        // Nothing replaces an earlier page.
-        return check_all_valid(bad);
+    if stop.is_stopped() {
+        return batch.end_early(pages, &about);
     }
-    pages.write(args, &reviewer.finish(), &about)?;
-    check_all_valid(bad)
+    batch.writer.check_complete()?;
+    ensure!(
+        batch.good + batch.bad > 0,
+        "there are no positions in this input"
+    );
+    if batch.good == 0 {
+        // Nothing replaces an earlier page.
+        return check_all_valid(batch.bad);
+    }
+    pages.write(args, &batch.reviewer.finish(), &about)?;
+    check_all_valid(batch.bad)
+}
+
+/// The analysis of one position after the other.
+struct Batch<'a> {
+    args: &'a AnalyzeArgs,
+    /// The fingerprint of all that determines the results, except the models of the players.
+    settings: String,
+    analyzer: Analyzer,
+    writer: Output,
+    bar: ProgressBar,
+    reviewer: Reviewer,
+    score: SuiteScore,
+    /// Number of positions with a result.
+    good: u64,
+    /// Number of positions or games that are invalid.
+    bad: u64,
+}
+
+impl Batch<'_> {
+    /// Analyses all positions, or those before `stop` was set.
+    fn analyze(&mut self, stop: &StopSignal) -> Result<()> {
+        for item in self.args.items()? {
+            self.bar.inc(1);
+            let item = match item {
+                Ok(item) => item,
+                Err(error) => {
+                    self.bad += 1;
+                    let print = || eprint_line(format_args!("scorn: {error:#}"));
+                    self.bar.suspend(print);
+                    continue;
+                }
+            };
+            let options = self.analyzer.options();
+            let settings = self.args.settings_of(&self.settings, options, &item);
+            if let Some(earlier) = self.writer.already_done(&item, &settings)? {
+                self.good += 1;
+                self.score.add(earlier.solved, earlier.solution);
+                if let Some(record) = &earlier.record {
+                    self.reviewer.add(&item, record.clone());
+                }
+                continue;
+            }
+            let mut record = self.analyzer.analyze(&item)?;
+            if stop.is_stopped() {
+                self.reviewer.remove_game_of(&item);
+                return Ok(());
+            }
+            record.settings = settings;
+            self.bar.suspend(|| self.writer.write(&record, &item))?;
+            self.good += 1;
+            self.score.add(record.solved, record.solution);
+            if self.args.is_reviewed() {
+                self.reviewer.add(&item, record);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends an analysis that was stopped. If it cannot be continued, the pages are written with the games that are
+    /// complete.
+    fn end_early(self, pages: Pages, search_settings: &str) -> Result<()> {
+        let count = terminal::counted(self.good, "position");
+        let stopped = format!("the analysis was stopped after {count}");
+        ensure!(
+            !self.writer.can_be_continued(),
+            "{stopped}: the same command continues it"
+        );
+        let games = self.reviewer.finish();
+        ensure!(
+            !games.is_empty(),
+            "{stopped}: with --output FILE it can be continued"
+        );
+        pages.write(self.args, &games, search_settings)?;
+        let games = terminal::counted(games.len() as u64, "complete game");
+        bail!("{stopped}, {games}: with --output FILE it can be continued")
+    }
 }
 
 /// An error if some of the input was invalid.
@@ -352,7 +420,10 @@ impl Pages {
             }
             Ok(())
         };
-        let source = args.pgn.as_deref().unwrap_or(Path::new(""));
+        let source = match args.pgn.as_deref() {
+            Some(path) if path != Path::new("-") => path,
+            _ => Path::new("standard input"),
+        };
         let page = || report::page(games, source, search_settings);
         let html = put(self.html, &args.html, &page);
         // Hours of work are not lost with the page: the other file may be on another disk.

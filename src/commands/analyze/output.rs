@@ -51,6 +51,11 @@ impl Output {
         }
     }
 
+    /// Whether a later run can continue an analysis with this output.
+    pub fn can_be_continued(&self) -> bool {
+        matches!(self, Output::File(file) if file.can_be_continued())
+    }
+
     /// Checks that all positions of the earlier run were part of this one.
     ///
     /// # Errors

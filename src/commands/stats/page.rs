@@ -19,13 +19,14 @@ use crate::{
 };
 
 /// The columns of the page's table.
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 10] = [
     "file",
     "ScLimit",
     "games",
     "1-0",
     "drawn",
     "0-1",
+    "unfinished",
     "(w+l)/d (95 %)",
     "plies",
     "openings of 4 moves",
@@ -59,6 +60,7 @@ pub(super) fn page(files: &[FileStats]) -> Result<String> {
             summary.white.to_string(),
             summary.draws.to_string(),
             summary.black.to_string(),
+            summary.unfinished.to_string(),
             ratio_text(summary),
             format!("{:.1}", summary.mean_plies),
             summary.openings[&4].distinct.to_string(),
