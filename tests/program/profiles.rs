@@ -294,6 +294,14 @@ const MISTAKES: &[(&str, &str)] = &[
         "line 2, column 9: Profiles cannot be set",
     ),
     (
+        "[[profile]]\nset = { ScLimit = 28, sclimit = 60 }",
+        "line 2, column 23: ScLimit is set twice",
+    ),
+    (
+        "[[profile]]\nset = { OwnDrawScore = 0.1, DrawScore = 0 }",
+        "line 2, column 29: DrawScore is set twice",
+    ),
+    (
         "[[profile]]\nset = { OwnDrawScore = 2 }",
         "line 2, column 24: option DrawScore",
     ),
