@@ -416,10 +416,16 @@ fn settings(value: &Value<'_>) -> Result<Vec<ProfileSetting>, Mistake> {
             "expected a table of options, as in set = { ScLimit = 28 }",
         );
     };
-    table
-        .iter()
-        .map(|(key, value)| setting(key, value))
-        .collect()
+    let mut found: Vec<(usize, ProfileSetting)> = Vec::new();
+    for (key, value) in table {
+        let (place, new) = (key.span().start, setting(key, value)?);
+        // TOML finds equal keys, but not two spellings of one option.
+        if let Some((other, _)) = found.iter().find(|(_, old)| old.option == new.option) {
+            return mistake(place.max(*other), format!("{} is set twice", new.option));
+        }
+        found.push((place, new));
+    }
+    Ok(found.into_iter().map(|(_, setting)| setting).collect())
 }
 
 /// An option and its value, checked as when a GUI sets it.

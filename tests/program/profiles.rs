@@ -294,6 +294,14 @@ const MISTAKES: &[(&str, &str)] = &[
         "line 2, column 9: Profiles cannot be set",
     ),
     (
+        "[[profile]]\nset = { ScLimit = 28, sclimit = 60 }",
+        "line 2, column 23: ScLimit is set twice",
+    ),
+    (
+        "[[profile]]\nset = { OwnDrawScore = 0.1, DrawScore = 0 }",
+        "line 2, column 29: DrawScore is set twice",
+    ),
+    (
         "[[profile]]\nset = { OwnDrawScore = 2 }",
         "line 2, column 24: option DrawScore",
     ),
@@ -515,6 +523,31 @@ fn user_settings_stay() {
     let mut session = Session::with(&["-b", "hash", "--profiles", "off"]);
     assert!(profile_lines(&session.send_and_sync(&format!("position fen {QUEEN}"))).is_empty());
     session.end();
+}
+
+/// A person who gets a pawn comes back as one who gets nothing does.
+#[test]
+fn openings_vary_against_a_person_at_less_than_two_pawns_too() {
+    let settings = |fen: &str, side: Color, opponent: Option<OpponentKind>| {
+        let facts = OddsFacts {
+            opponent,
+            ..facts(fen, side, Some(1500))
+        };
+        let resolved = Profiles::load(BUILT_IN).unwrap().resolve(&facts);
+        resolved.settings
+    };
+    let varied = [("OpeningVariety", "2".to_owned())];
+    let pawn = "rnbqkbnr/pppppppp/8/8/8/8/PPPPP1PP/RNBQKBNR w KQkq - 0 1";
+    let exchanged = "rnbqkb1r/pppppppp/8/8/8/8/PPPPPPPP/RNBQK1NR w KQkq - 0 1";
+    let (human, computer) = (Some(OpponentKind::Human), Some(OpponentKind::Computer));
+    for fen in [START_FEN, pawn, exchanged] {
+        assert_eq!(settings(fen, Color::White, human), varied, "{fen}");
+        for opponent in [computer, None] {
+            assert!(settings(fen, Color::White, opponent).is_empty(), "{fen}");
+        }
+    }
+    // Who gets the pawn wins without that.
+    assert!(settings(pawn, Color::Black, human).is_empty());
 }
 
 #[test]

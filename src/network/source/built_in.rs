@@ -23,6 +23,14 @@ pub const BUILT_IN_SPARSE: &str = "<built in sparse>";
 /// The value of `WeightsFile` that means the network inside the program that was trained on games in which it gives
 /// odds.
 pub const BUILT_IN_ODDS: &str = "<built in odds>";
+/// All these names, and that of the model of human players of a rating: for messages.
+pub(super) const NAMES: [&str; 5] = [
+    BUILT_IN,
+    BUILT_IN_DENSE,
+    BUILT_IN_SPARSE,
+    BUILT_IN_ODDS,
+    "<built in human 1500>",
+];
 
 /// The dense network inside the program.
 static DENSE: Option<Stored> = Stored::new(stored::DENSE);

@@ -37,6 +37,9 @@ pub enum WeightsError {
         "this build has no built-in network; set WeightsFile to an lc0 (.pb.gz) or ONNX network"
     )]
     NoBuiltIn,
+    /// A name in angle brackets that no network inside the program has.
+    #[error("{}", unknown_built_in(.0))]
+    UnknownBuiltIn(String),
     /// The file is a sparse network that cannot be used.
     #[error("network {network}: {error}")]
     Sparse {
@@ -59,6 +62,14 @@ pub enum WeightsError {
         /// The folders that were searched.
         folders: Vec<String>,
     },
+}
+
+/// The message about a name that no network inside the program has.
+fn unknown_built_in(name: &str) -> String {
+    let names = built_in::NAMES.join(", ");
+    format!(
+        "no network '{name}' is inside the program; the names are {names}, and {AUTODISCOVER} for the newest file"
+    )
 }
 
 /// A network as a backend runs it.
@@ -237,10 +248,14 @@ impl ParsedNetwork {
 /// The file that `weights` names, if it is no network inside the program.
 ///
 /// # Errors
-/// When the newest file is wanted, and there is none.
+/// When the newest file is wanted, and there is none, and when `weights` is in angle brackets and no network inside the
+/// program.
 pub fn file_of(weights: &str) -> Result<PathBuf, WeightsError> {
     match weights.trim() {
         AUTODISCOVER => discover(),
+        name if name.starts_with('<') && name.ends_with('>') => {
+            Err(WeightsError::UnknownBuiltIn(name.to_owned()))
+        }
         path => Ok(PathBuf::from(path)),
     }
 }
@@ -399,5 +414,12 @@ mod tests {
         }
         let error = error_of("/nowhere/x.pb.gz");
         assert!(error.contains("/nowhere/x.pb.gz"), "{error}");
+        for name in ["<built in human>", "<built-in odds>"] {
+            let error = error_of(name);
+            assert!(
+                error.contains(name) && error.contains("<built in odds>, <built in human 1500>"),
+                "{error}"
+            );
+        }
     }
 }

@@ -137,39 +137,73 @@ fn game(
     parts
 }
 
+/// The seed of each simulated machine, its lag, whether it ponders, and the moves of its games. With pondering, a clock
+/// without increment runs down sooner.
+const MACHINES: [(u64, (u64, u64), bool, u32); 4] = [
+    (1, (0, 0), false, 120),
+    (2, (4, 60), false, 120),
+    (3, (8, 120), false, 120),
+    (4, (4, 60), true, 100),
+];
+
+/// The games of a manager at every time control, in both styles, on every machine that ponders or does not.
+fn games(name: &str, ponders: bool) -> Vec<(String, TimeUse, Vec<f64>)> {
+    let mut played = Vec::new();
+    for control in CONTROLS {
+        for style in [TimeUse::Everything, TimeUse::Pruned] {
+            for (seed, lag, _, moves) in MACHINES.into_iter().filter(|machine| machine.2 == ponders)
+            {
+                let mut machine = Machine {
+                    rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+                    style,
+                    lag,
+                    ponders,
+                    nodes: 0,
+                };
+                let mut manager = manager(&name.parse().unwrap());
+                let parts = game(&mut *manager, control, &mut machine, moves);
+                let what = format!("{name} {control:?} {style:?} lag {lag:?}");
+                played.push((what, style, parts));
+            }
+        }
+    }
+    played
+}
+
 #[test]
 fn no_game_is_lost_on_time_and_the_clock_is_used() {
     for name in MANAGERS {
-        for control in CONTROLS {
-            for style in [TimeUse::Everything, TimeUse::Pruned] {
-                // With pondering, a clock without increment runs down sooner.
-                for (seed, lag, ponders, moves) in [
-                    (1, (0, 0), false, 120),
-                    (2, (4, 60), false, 120),
-                    (3, (8, 120), false, 120),
-                    (4, (4, 60), true, 100),
-                ] {
-                    let mut machine = Machine {
-                        rng: Xoshiro256PlusPlus::seed_from_u64(seed),
-                        style,
-                        lag,
-                        ponders,
-                        nodes: 0,
-                    };
-                    let mut manager = manager(&name.parse().unwrap());
-                    let parts = game(&mut *manager, control, &mut machine, moves);
-                    let what = format!("{name} {control:?} {style:?} lag {lag:?}");
-                    let least = match style {
-                        TimeUse::Everything => 0.5,
-                        TimeUse::Pruned => 0.3,
-                    };
-                    assert!(parts[39] > least, "{what}: {:.2}", parts[39]);
-                    assert!(parts[79] > 0.7, "{what}: {:.2}", parts[79]);
-                    // Enough is left for the second half of a game.
-                    assert!(parts[19] < 0.85, "{what}: {:.2}", parts[19]);
-                }
-            }
+        for (what, style, parts) in [false, true]
+            .into_iter()
+            .flat_map(|ponders| games(name, ponders))
+        {
+            let least = match style {
+                TimeUse::Everything => 0.5,
+                TimeUse::Pruned => 0.3,
+            };
+            assert!(parts[39] > least, "{what}: {:.2}", parts[39]);
+            assert!(parts[79] > 0.7, "{what}: {:.2}", parts[79]);
+            // Enough is left for the second half of a game.
+            assert!(parts[19] < 0.85, "{what}: {:.2}", parts[19]);
         }
+    }
+}
+
+#[test]
+fn the_page_has_the_part_of_the_time_that_is_used() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/time.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for name in MANAGERS {
+        let played = games(name, false);
+        let cells = [20, 40, 80, 120].map(|moves| {
+            let percent = played.iter().map(|(_, _, parts)| 100.0 * parts[moves - 1]);
+            let (low, high) = percent.fold((f64::INFINITY, 0.0_f64), |(low, high), part| {
+                (low.min(part), high.max(part))
+            });
+            format!("{low:.0} to {high:.0} %")
+        });
+        let row = format!("| {name} | {} |", cells.join(" | "));
+        assert!(page.contains(&row), "docs/time.md lacks: {row}");
     }
 }
 
