@@ -24,6 +24,9 @@ pub const BUILT_IN_SPARSE: &str = "<built in sparse>";
 /// odds.
 pub const BUILT_IN_ODDS: &str = "<built in odds>";
 
+/// How the names of all networks inside the program begin.
+const PREFIX: &str = "<built in";
+
 /// The dense network inside the program.
 static DENSE: Option<Stored> = Stored::new(stored::DENSE);
 /// The sparse network inside the program.
@@ -138,6 +141,20 @@ pub fn is_name(weights: &str) -> bool {
     find(weights).is_some()
 }
 
+/// Whether `weights` is meant to name a network inside the program, but names none.
+pub(super) fn is_wrong_name(weights: &str) -> bool {
+    weights.trim().starts_with(PREFIX) && !is_name(weights)
+}
+
+/// The names of the networks inside the program, for messages.
+pub(super) fn names() -> String {
+    let [least, most] =
+        [HUMAN_RATINGS.start(), HUMAN_RATINGS.end()].map(|rating| human_name(*rating));
+    format!(
+        "{BUILT_IN}, {BUILT_IN_SPARSE}, {BUILT_IN_DENSE}, {BUILT_IN_ODDS} and {least} to {most}"
+    )
+}
+
 /// Whether this build has models of human players.
 pub fn has_humans() -> bool {
     HUMAN.is_some()
@@ -200,6 +217,7 @@ mod tests {
             "1400",
         ] {
             assert_eq!(human_rating(other), None, "{other}");
+            assert_eq!(is_wrong_name(other), other.starts_with("<built in human"));
         }
     }
 }

@@ -37,6 +37,12 @@ pub enum WeightsError {
         "this build has no built-in network; set WeightsFile to an lc0 (.pb.gz) or ONNX network"
     )]
     NoBuiltIn,
+    /// The program has no network of this name of its own.
+    #[error(
+        "there is no built-in network {0}; their names are {names}",
+        names = built_in::names()
+    )]
+    WrongBuiltIn(String),
     /// The file is a sparse network that cannot be used.
     #[error("network {network}: {error}")]
     Sparse {
@@ -237,11 +243,27 @@ impl ParsedNetwork {
 /// The file that `weights` names, if it is no network inside the program.
 ///
 /// # Errors
-/// When the newest file is wanted, and there is none.
+/// When the newest file is wanted, and there is none, or the name is like that of a network inside the program.
 pub fn file_of(weights: &str) -> Result<PathBuf, WeightsError> {
     match weights.trim() {
+        name if built_in::is_wrong_name(name) => Err(WeightsError::WrongBuiltIn(name.to_owned())),
         AUTODISCOVER => discover(),
         path => Ok(PathBuf::from(path)),
+    }
+}
+
+/// The ONNX model inside the program that a path names; `None` if it names a file.
+///
+/// # Errors
+/// When the path is like such a name, but none, or the program was built without that network.
+pub fn built_in_model(path: &Path) -> Result<Option<&'static [u8]>, WeightsError> {
+    let Some(name) = path.to_str() else {
+        return Ok(None);
+    };
+    match built_in::bytes(name) {
+        Some(bytes) => bytes.ok_or(WeightsError::NoBuiltIn).map(Some),
+        None if built_in::is_wrong_name(name) => Err(WeightsError::WrongBuiltIn(name.to_owned())),
+        None => Ok(None),
     }
 }
 
