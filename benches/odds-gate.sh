@@ -4,7 +4,7 @@
 #
 # Usage: benches/odds-gate.sh SCORN FOLDER [--short] [--weights FILE] [--odds-weights FILE]
 #        [--baseline FILE] [--write FILE] [--threads N]
-#   FOLDER      results; an interrupted run is resumed
+#   FOLDER      results; an interrupted run is resumed, by the same program with the same networks only
 #   --short     nine cells of 100 games at 400 nodes, some three minutes of one core: the form of CI
 #   --weights   the network to judge (WeightsFile); by default the one in the program
 #   --odds-weights  the network for odds to judge; by default <built in odds>
@@ -21,14 +21,14 @@
 # another network is within 8 points of its true value.
 set -euo pipefail
 here=$(dirname "$0")
-[ $# -ge 2 ] || { sed -n '2,22s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,23s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 scorn=$1 folder=$2
 shift 2
-short="" weights="" odds_network="<built in odds>" baseline="$here/odds-gate.tsv" write="" threads=2
+short="" weights="" weights_file="" odds_network="<built in odds>" baseline="$here/odds-gate.tsv" write="" threads=2
 while [ $# -gt 0 ]; do
     case $1 in
         --short) short=yes ;;
-        --weights) weights="WeightsFile=$2;" && shift ;;
+        --weights) weights_file=$2 weights="WeightsFile=$2;" && shift ;;
         --odds-weights) odds_network=$2 && shift ;;
         --baseline) baseline=$2 && shift ;;
         --write) write=$2 && shift ;;
@@ -39,6 +39,16 @@ while [ $# -gt 0 ]; do
 done
 [ -z "$short" ] || baseline=${baseline%.tsv}-short.tsv
 mkdir -p "$folder"
+# Errors of the games are in the log.
+failed() { echo "odds-gate.sh: games failed; the end of $folder/log:" >&2; tail -n 3 "$folder/log" >&2; exit 2; }
+# Results of another program or of other networks would be taken for those of these.
+files=$(sha256sum "${weights_file:-/dev/null}" "$([ -f "$odds_network" ] && echo "$odds_network" || echo /dev/null)")
+settings=$(printf '%s\n' "$("$scorn" --version)" "short: ${short:-no}" "odds network: $odds_network" "$files")
+if [ -e "$folder/settings" ] && [ "$settings" != "$(cat "$folder/settings")" ]; then
+    echo "odds-gate.sh: $folder has results of other settings (see $folder/settings): name another folder" >&2
+    exit 2
+fi
+echo "$settings" > "$folder/settings"
 table="$folder/table.tsv"
 printf 'odds\topponent\toptions\tgames\twon\tdrawn\tlost\tscore\n' > "$table"
 
@@ -75,7 +85,8 @@ against() {
     if [ ! -s "$cell.json" ]; then
         rm -rf "$cell"
         "$scorn" selfplay --games "$games" --nodes "$nodes" --odds "$odds" --seed 20261126 --threads "$threads" \
-            --a "$options$(variety "$odds")" --b "$second" --out "$cell" --json > "$cell.part" 2>> "$folder/log"
+            --a "$options$(variety "$odds")" --b "$second" --out "$cell" --json > "$cell.part" 2>> "$folder/log" ||
+            failed
         mv "$cell.part" "$cell.json"
     fi
     line "$odds" "$opponent" "$name" "$(number a "$cell.json")" "$(number draws "$cell.json")" "$(number b "$cell.json")"
@@ -89,7 +100,8 @@ against_stockfish() {
         for _ in $(seq "$games"); do echo "$fen"; done > "$cell.epd"
         "$scorn" match "self;Threads=1;$options" "$STOCKFISH;Threads=1;UCI_LimitStrength=true;UCI_Elo=$elo" \
             --first-is-white --book "$cell.epd" --order sequential --pairs "$games" --limit "nodes=$nodes" \
-            --second-limit nodes=20000 --concurrency "$threads" --pgn "$cell.pgn" --json > "$cell.part" 2>> "$folder/log"
+            --second-limit nodes=20000 --concurrency "$threads" --pgn "$cell.pgn" --json > "$cell.part" \
+            2>> "$folder/log" || failed
         mv "$cell.part" "$cell.json"
     fi
     line "$odds" "stockfish-$elo" "$name" "$(number wins "$cell.json")" "$(number draws "$cell.json")" \

@@ -32,7 +32,8 @@ learn() {
     [ -f "$folder/$arm-$seed/$last/network.onnx" ] && return
     "${PYTHON:-python3}" -m scorn_training.loop "$folder/$arm-$seed" --scorn "$scorn" --preset paper --start "$start" --games "$games" --nodes "$nodes" \
         --generations "$generations" --rate 1e-3 --shards 1 --train-threads 1 --gate-pairs 2 --gate-nodes 100 --pool-pairs 1 \
-        --seed "$seed" "$@" >> "$folder/$arm-$seed.log" 2>&1
+        --seed "$seed" "$@" \
+        >> "$folder/$arm-$seed.log" 2>&1 || { tail -n 3 "$folder/$arm-$seed.log" >&2; exit 1; }
 }
 
 # 400 games at equal nodes: name, networks.

@@ -27,7 +27,7 @@ play() {
         ps -o rss= --ppid "$match" | awk -v name="$name" -v OFS='\t' -v at="$(date +%s)" \
             '{sum += $1; if ($1 > most) most = $1} END {if (NR) print name, at, NR, sum, most}' >> "$folder/memory.tsv"
     done
-    wait "$match"
+    wait "$match" || { echo "clock.sh: $name failed; the end of $folder/log:" >&2; tail -n 3 "$folder/log" >&2; exit 1; }
     mv "$folder/$name.part" "$folder/$name.json"
     echo "$name: $(grep -o '"forfeits":.*' "$folder/$name.json" | cut -c1-300)"
 }

@@ -35,6 +35,9 @@ declare -A positions=(
     [knight+knight]="rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/R1BQKB1R w KQkq - 0 1"
 )
 
+# Errors of the games are in the log.
+failed() { echo "odds.sh: games failed; the end of $folder/log:" >&2; tail -n 3 "$folder/log" >&2; exit 1; }
+
 # A number of a result in JSON, the first one of that name.
 number() { grep -oE "\"$1\": ?[0-9]+" "$2" | sed -n 1p | grep -oE '[0-9]+$'; }
 
@@ -68,7 +71,7 @@ cell() {
             "$scorn" match "self;Threads=1;$options" \
                 "$STOCKFISH;Threads=1;UCI_LimitStrength=true;UCI_Elo=${opponent#*-}" --first-is-white \
                 --book "$out.epd" --order sequential --pairs "$games" --limit "nodes=$nodes" \
-                --second-limit nodes=20000 --pgn "$out.pgn" --json > "$out.part" 2>> "$folder/log"
+                --second-limit nodes=20000 --pgn "$out.pgn" --json > "$out.part" 2>> "$folder/log" || failed
             mv "$out.part" "$out.json"
         fi
         score "$name" "$(number wins "$out.json")" "$(number draws "$out.json")" "$(number losses "$out.json")"
@@ -76,7 +79,8 @@ cell() {
         if [ ! -s "$out.json" ]; then
             rm -rf "$out"
             "$scorn" selfplay --games "$games" --nodes "$nodes" --odds "$odds" --threads 1 --seed 20261127 \
-                --a "$options" --b "${opponents[$opponent]}" --json --out "$out" > "$out.part" 2>> "$folder/log"
+                --a "$options" --b "${opponents[$opponent]}" --json --out "$out" > "$out.part" \
+                2>> "$folder/log" || failed
             mv "$out.part" "$out.json"
         fi
         score "$name" "$(number a "$out.json")" "$(number draws "$out.json")" "$(number b "$out.json")"

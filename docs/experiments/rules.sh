@@ -17,13 +17,17 @@ mkdir -p "$folder"
 export PYTHONPATH
 PYTHONPATH=$(dirname "$0")/../../networks/training
 
+loops=()
 for preset in alphazero cgzero; do
     "$python" -m scorn_training.loop "$folder/$preset" --scorn "$scorn" --preset "$preset" --minutes "$minutes" \
         --shape 256,256,32 --games 400 --nodes 60 --batch 512 --rate 2e-3 --reuse 4 --shards 1 --train-threads 1 \
         --gate-nodes 60 --gate-pairs 20 --pool-pairs 5 --anchor-opponent "$stockfish" --anchor-every 10 --seed 17 \
         >> "$folder/$preset.log" 2>&1 &
+    loops+=($!)
 done
-wait
+for loop in "${loops[@]}"; do
+    wait "$loop" || { echo "rules.sh: a loop failed; the ends of the logs:" >&2; tail -n 3 "$folder"/*.log >&2; exit 1; }
+done
 
 # The last generation that was complete after so many core seconds; nothing if the run is shorter.
 after() {

@@ -1,6 +1,7 @@
 //! `scorn convert`: converts an lc0 network to ONNX, and puts an ONNX model into a network file of lc0.
 
 use std::{
+    borrow::Cow,
     io::Write,
     path::{Path, PathBuf},
 };
@@ -14,6 +15,7 @@ use crate::{
         Calibration, ConvertOptions, DataType, InputFormat, Net, NetError, OnnxModel, Operators,
         calibration_model, from_onnx, to_onnx,
     },
+    network::source::built_in_model,
 };
 
 /// Maximum size of an ONNX model, which is protobuf's.
@@ -25,7 +27,9 @@ const MAX_MODEL_BYTES: u64 = i32::MAX as u64;
 /// same model.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ConvertArgs {
-    /// The network: .pb.gz, .pb or .onnx.
+    /// The network: .pb.gz, .pb or .onnx, or `<built in dense>`.
+    ///
+    /// The other networks inside the program are sparse; lc0 does not know their inputs, so they cannot be converted.
     pub network: PathBuf,
     /// The file to write: .onnx, or .pb.gz or .pb for an ONNX model.
     ///
@@ -58,14 +62,15 @@ pub type Calibrator<'a> = &'a dyn Fn(&OnnxModel, &[String]) -> Result<Calibratio
 
 /// Runs `scorn convert`; the calibrator is called for int8 only.
 pub fn convert(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
-    let is_onnx = has_ending(&args.network, ".onnx");
+    let built_in = built_in_model(&args.network)?;
+    let is_onnx = built_in.is_some() || has_ending(&args.network, ".onnx");
     let output = match &args.output {
         Some(path) => path.clone(),
         None => default_output(&args.network, if is_onnx { ".pb.gz" } else { ".onnx" })?,
     };
     let network = args.network.display();
     match has_ending(&output, ".pb") || has_ending(&output, ".pb.gz") {
-        true if is_onnx => return wrap(args, &output),
+        true if is_onnx => return wrap(args, built_in, &output),
         true => {
             bail!("{network} is no ONNX model (.onnx), of which a network file of lc0 can be made")
         }
@@ -108,8 +113,8 @@ pub fn convert(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Puts an ONNX model into a network file of lc0.
-fn wrap(args: &ConvertArgs, output: &Path) -> Result<()> {
+/// Puts an ONNX model into a network file of lc0: one inside the program, or that of the file.
+fn wrap(args: &ConvertArgs, built_in: Option<&[u8]>, output: &Path) -> Result<()> {
     let set = [
         ("--policy-head", args.policy_head.is_some()),
         ("--value-head", args.value_head.is_some()),
@@ -120,8 +125,12 @@ fn wrap(args: &ConvertArgs, output: &Path) -> Result<()> {
         bail!("{flag} has no effect on an ONNX model, which is kept as it is");
     }
     let file = NewFile::create(output, args.force, std::slice::from_ref(&args.network))?;
-    let model = files::read(&args.network, MAX_MODEL_BYTES)
-        .with_context(|| format!("cannot read {}", args.network.display()))?;
+    let model = match built_in {
+        Some(model) => Cow::Borrowed(model),
+        None => files::read(&args.network, MAX_MODEL_BYTES)
+            .with_context(|| format!("cannot read {}", args.network.display()))?
+            .into(),
+    };
     let mut bytes =
         from_onnx(&model, args.input_format).map_err(|error| error.in_file(&args.network))?;
     if has_ending(output, ".gz") {
@@ -147,12 +156,19 @@ fn has_ending(path: &Path, ending: &str) -> bool {
     name.ends_with(ending)
 }
 
-/// The network's file name with another ending.
+/// The network's file name with another ending; of one inside the program, its name without brackets and spaces.
 fn default_output(network: &Path, ending: &str) -> Result<PathBuf> {
     let name = network
         .file_name()
         .with_context(|| format!("{} is not a file", network.display()))?
         .to_string_lossy();
+    let name = match name
+        .strip_prefix('<')
+        .and_then(|name| name.strip_suffix('>'))
+    {
+        Some(built_in) => built_in.replace(' ', "-").into(),
+        None => name,
+    };
     let stem = name.strip_suffix(".gz").unwrap_or(&name);
     let stem = stem.strip_suffix(".pb").unwrap_or(stem);
     let stem = stem.strip_suffix(".onnx").unwrap_or(stem);
@@ -170,6 +186,7 @@ mod tests {
             ("a.pb", ".onnx", "a.onnx"),
             ("791556", ".onnx", "791556.onnx"),
             ("nets/a.onnx", ".pb.gz", "a.pb.gz"),
+            ("<built in dense>", ".pb.gz", "built-in-dense.pb.gz"),
         ] {
             let found = default_output(Path::new(network), ending).unwrap();
             assert_eq!(found, Path::new(output));

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::{
     lc0::{ConvertOptions, Net, OnnxDescription, format::Structure, read_file, to_onnx},
-    network::source::{WeightsError, built_in},
+    network::source::built_in_model,
     sparse::file,
 };
 
@@ -35,8 +35,8 @@ pub fn describe(args: &DescribeArgs) -> Result<()> {
 
 /// The description of one file, as text or as a line of JSON.
 fn describe_file(path: &Path, json: bool) -> Result<String> {
-    if let Some(bytes) = path.to_str().and_then(built_in::bytes) {
-        return describe_onnx(path, bytes.ok_or(WeightsError::NoBuiltIn)?, json);
+    if let Some(bytes) = built_in_model(path)? {
+        return describe_onnx(path, bytes, json);
     }
     let is_onnx = path
         .extension()

@@ -511,6 +511,21 @@ fn shells_and_man_read_about_the_command_line() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let of_match = fs::read_to_string(pages.join("scorn-match.1")).unwrap();
     assert!(of_match.contains("concurrency"));
+    // Pages that exist stay, all of them, unless --force is given.
+    fs::write(pages.join("scorn-match.1"), "mine").unwrap();
+    fs::remove_file(pages.join("scorn.1")).unwrap();
+    let again = scorn(&["man", "--folder", pages.to_str().unwrap()]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(text(&again.stderr).contains("--force overwrites it"));
+    assert_eq!(fs::read(pages.join("scorn-match.1")).unwrap(), b"mine");
+    assert!(!pages.join("scorn.1").exists());
+    let forced = scorn(&["man", "--force", "--folder", pages.to_str().unwrap()]);
+    assert!(forced.status.success(), "{}", text(&forced.stderr));
+    assert_eq!(
+        fs::read_to_string(pages.join("scorn-match.1")).unwrap(),
+        of_match
+    );
+    assert!(pages.join("scorn.1").exists());
 }
 
 /// `scorn analyze FILE` and `scorn analyse FILE`: games or positions by the name.

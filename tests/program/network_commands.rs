@@ -196,7 +196,16 @@ fn a_network_goes_from_onnx_to_lc0_and_back() {
     let described = stdout(&scorn(&["describe", packed.to_str().unwrap()]));
     assert!(described.contains("NETWORK_ONNX"), "{described}");
 
+    // A network inside the program is its file.
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let [of_file, built_in] = ["dense.pb", "built-in.pb"].map(at);
+    stdout(&convert(
+        &root.join("networks/scorn-default.onnx"),
+        &of_file,
+    ));
+    stdout(&convert(Path::new("<built in dense>"), &built_in));
+    assert!(std::fs::read(&of_file).unwrap() == std::fs::read(&built_in).unwrap());
+
     // What cannot be converted is rejected with the reason, and nothing is written.
     let sparse = root.join("networks/sparse/scorn-sparse.onnx");
     let alphazero = root.join("tests/data/networks/alphazero.onnx");
@@ -206,6 +215,17 @@ fn a_network_goes_from_onnx_to_lc0_and_back() {
         (&alphazero, &out, "alphazero"),
         (Path::new(TINY), &at("out.onnx"), "is an ONNX model already"),
         (&packed, &out, "is no ONNX model"),
+        (Path::new("<built in>"), &out, "(a sparse network)"),
+        (
+            Path::new("<built in dense>"),
+            &at("out.onnx"),
+            "is an ONNX model already",
+        ),
+        (
+            Path::new("<built in human>"),
+            &out,
+            "their names are <built in>, ",
+        ),
     ] {
         let output = convert(from, to);
         let stderr = String::from_utf8_lossy(&output.stderr);

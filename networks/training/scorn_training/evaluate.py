@@ -10,7 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from .batches import Targets, held_out
-from .model import Config, MoveMask, Network, features
+from .dense import load_network
+from .model import MoveMask, Network, features
+from .runs import command
 
 Batches = list[tuple[torch.Tensor, Targets]]  # positions and targets
 
@@ -90,14 +92,6 @@ def evaluate_files(network: Network, scorn: str, paths: list[Path], count: int) 
     return {name: measure(network, batches) for name, batches in found.items() if batches}
 
 
-def load(path: Path, average: bool = True) -> tuple[Network, dict]:
-    """The network of a checkpoint, and the checkpoint."""
-    state = torch.load(path, weights_only=True, map_location="cpu")
-    network = Network(Config(**state["config"]))
-    network.load_state_dict(state["average" if average else "network"])
-    return network.eval(), state
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("checkpoint", type=Path)
@@ -107,7 +101,7 @@ def main() -> None:
     parser.add_argument("--raw", action="store_true", help="the last weights instead of their average")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    network, state = load(args.checkpoint, not args.raw)
+    network, state = load_network(args.checkpoint, not args.raw)
     print(f"{state['positions']} positions seen, {state['seconds'] / 3600:.2f} hours")
     for path in args.tests:
         batches = list(held_out(args.scorn, str(path), args.count))
@@ -120,4 +114,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command("evaluate", main)

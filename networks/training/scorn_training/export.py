@@ -15,8 +15,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from . import model
-from .evaluate import load
-from .files import write_whole
+from .dense import load_network
+from .files import check_new, write_whole
+from .runs import command
 
 # The planes the network looks at: pieces, castling, rule 50.
 PLANES = [*range(12), 104, 105, 106, 107, 109]
@@ -196,9 +197,11 @@ def main() -> None:
     parser.add_argument("--name", default="scorn")
     parser.add_argument("--data", default="", help="what it was trained on, for the metadata")
     parser.add_argument("--licence", default="GPL-3.0-or-later")
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
     parser.add_argument("--raw", action="store_true", help="the last weights instead of their average")
     args = parser.parse_args()
-    network, state = load(args.checkpoint, not args.raw)
+    check_new(args.onnx, args.force)
+    network, state = load_network(args.checkpoint, not args.raw)
     metadata = {
         "name": args.name,
         "input_format": "INPUT_CLASSICAL_112_PLANE",
@@ -213,4 +216,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command("export", main)

@@ -18,6 +18,7 @@ import chess
 import chess.pgn
 
 from .files import write_whole
+from .runs import command
 
 # Pieces that a side gives, and how often.
 ODDS = {
@@ -106,4 +107,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command("human_books", main)

@@ -12,6 +12,8 @@ To compare with, the same embedding and heads also go around a residual tower, a
 
 from __future__ import annotations
 
+import argparse
+import json
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -45,6 +47,14 @@ class Config:
         heads = len(LINES) + self.fixed_heads
         if self.body == "lines" and self.channels % heads:
             raise ValueError(f"{self.channels} channels cannot be divided among {heads} ways to mix them")
+
+    @staticmethod
+    def parse(text: str) -> Config:
+        """Sizes from JSON, defaults for those that it does not name. Raises ArgumentTypeError if it is not such."""
+        try:
+            return Config(**json.loads(text))
+        except (TypeError, ValueError) as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
 
     def as_dict(self) -> dict[str, int | str]:
         return asdict(self)

@@ -15,6 +15,8 @@ import numpy as np
 import torch
 
 from .batches import read_frames, read_header
+from .files import check_new
+from .runs import command
 from .sparse import BATCHES, BLOCK, INPUTS, PAIRS, ROWS, Batch, Checkpoint, Network, Shape, multi_hot, unpack
 
 POLICY = ("policy_in", "policy_bias", "rows", "rows_bias")
@@ -25,6 +27,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("policy", type=Path, help="checkpoint whose policy becomes narrower")
     parser.add_argument("value", type=Path, help="checkpoint whose value is taken as it is")
     parser.add_argument("out", type=Path, help="checkpoint to write")
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
     parser.add_argument("--width", type=int, required=True, help="columns of the new policy, a multiple of 64")
     parser.add_argument("--data", required=True, metavar="FILE", help="positions by which products are judged")
     parser.add_argument("--positions", type=int, default=1500, help="how many of them")
@@ -98,9 +101,10 @@ def narrow(policy: Checkpoint, value: Checkpoint, width: int, batch: Batch) -> C
 
 def main() -> None:
     args = arguments()
+    check_new(args.out, args.force)
     batch = drawn(args.scorn, args.data, args.positions)
     narrow(Checkpoint.load(args.policy), Checkpoint.load(args.value), args.width, batch).save(args.out)
 
 
 if __name__ == "__main__":
-    main()
+    command("narrow", main)

@@ -9,6 +9,7 @@ import chess
 
 from .human_books import odds_board
 from .play import Player
+from .runs import command
 
 # From the side that gives the odds, worst first.
 ODDS = {
@@ -39,4 +40,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command("odds", main)

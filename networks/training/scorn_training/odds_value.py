@@ -5,7 +5,7 @@
 Each generation plays shards of games with the network of the one before (the first with scorn-sparse), White or Black
 giving the odds, against models of people of all ratings, Maia networks, the engine with few nodes, and scorn-zero.
 Then the value of scorn-sparse, with inputs of who is to move, learns the results of all games so far, each position
-about once: further passes learn the games by heart. BOOKS has odds-train.epd of human_books. Opponents by which the
+about once: further passes overfit the games. BOOKS has odds-train.epd of human_books. Opponents by which the
 network is judged (maia-1900, the policy of scorn-default, Stockfish) are not among those that it learns from. Results
 that exist are not made again, so an interrupted run is resumed.
 """
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from .files import write_whole
 from .human_books import odds_board
+from .runs import command
 
 VALUES = {"P": 1, "N": 3, "B": 3, "R": 5, "Q": 9, "K": 0}
 # Pieces that White lacks in the start position, and how often; for Black they are mirrored.
@@ -175,4 +176,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command("odds_value", main)

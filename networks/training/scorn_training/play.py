@@ -9,6 +9,7 @@ import chess
 import numpy as np
 
 from . import policy
+from .runs import command
 from .verify import session
 
 
@@ -73,4 +74,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command("play", main)

@@ -126,7 +126,8 @@ class Checkpoint:
             with open(partial, "wb") as file:
                 file.write(line)
                 for vector in vectors:
-                    vector.tofile(file)
+                    # Not `tofile`, which does not say that the disk is full.
+                    file.write(memoryview(np.ascontiguousarray(vector)))
 
         write_whole(path, write)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
 import math
 import os
 import sys
@@ -24,10 +23,11 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
+from . import dense
 from .batches import DENSE, Feeder, Targets, unpack_dense
 from .evaluate import evaluate_files, summary
-from .files import write_whole
 from .model import Config, MoveMask, Network, features
+from .runs import ENDLESS_MINUTES, ENDLESS_STEPS, Log, check_decay, check_settings, command
 
 
 def losses(
@@ -98,12 +98,13 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--test", type=Path, action="append", default=[], help="record file with held-out test positions"
     )
-    parser.add_argument("--config", type=json.loads, help="network sizes as JSON, see model.Config")
+    parser.add_argument("--config", type=Config.parse, help="network sizes as JSON, see model.Config")
     parser.add_argument("--batch", type=int, default=512, help="positions per step")
     parser.add_argument("--rate", type=float, default=2e-3, help="learning rate")
     parser.add_argument("--warmup", type=int, default=300, help="steps over which the learning rate rises from 0")
-    parser.add_argument("--steps", type=int, default=10**9, help="step at which the run ends")
-    parser.add_argument("--minutes", type=float, default=1e9, help="minutes after which the run ends")
+    parser.add_argument("--steps", type=int, default=ENDLESS_STEPS, help="step at which the run ends")
+    minutes = "minutes after which the run ends, counted from the start of the decay if it is one"
+    parser.add_argument("--minutes", type=float, default=ENDLESS_MINUTES, help=minutes)
     parser.add_argument("--decay", type=Path, help="checkpoint to start a decay from; use another --folder")
     parser.add_argument("--decay-power", type=float, default=1.0, help="exponent of the falling rate")
     parser.add_argument("--value-weight", type=float, default=1.5, help="of the value loss")
@@ -125,19 +126,33 @@ class Training:
         # Several processes (torchrun) share each batch. Each has one thread, which suits busy machines.
         self.world = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
+        if args.batch % self.world:
+            raise ValueError(f"{self.world} processes cannot share a batch of {args.batch}: set another --batch")
+        check_settings(args, torch.cuda.is_available())
+        for path in args.test:
+            open(path, "rb").close()
         if self.world > 1:
             dist.init_process_group("gloo")
         torch.set_num_threads(1)
         torch.manual_seed(args.seed)
-        args.folder.mkdir(parents=True, exist_ok=True)
-        self.checkpoint = args.folder / "checkpoint.pt"
-        start = self.checkpoint if self.checkpoint.exists() else args.decay
-        state = torch.load(start, weights_only=True, map_location=args.device) if start else None
-        wanted = Config(**args.config) if args.config else None
-        self.config = Config(**state["config"]) if state else wanted or Config()
-        if wanted and wanted != self.config:
-            raise ValueError(f"{start} holds a network of {self.config}, not of {wanted}: leave out --config")
         self.device = torch.device(args.device)
+        self.checkpoint = args.folder / "checkpoint.pt"
+        self.log_file = Log(args.folder) if self.rank == 0 else None
+        try:
+            self._load()
+        except BaseException:
+            if self.log_file:
+                self.log_file.discard()
+            raise
+
+    def _load(self) -> None:
+        """The state in the run's folder, or that of the checkpoint to start from, or a new one."""
+        args = self.args
+        start = self.checkpoint if self.checkpoint.exists() else args.decay
+        state = dense.load(start, args.device) if start else None
+        self.config = Config(**state["config"]) if state else args.config or Config()
+        if args.config and args.config != self.config:
+            raise ValueError(f"{start} holds a network of {self.config}, not of {args.config}: leave out --config")
         self.network = Network(self.config).to(self.device)
         self.average = Average(self.network)
         self.optimizers = optimizers(self.network, args.rate)
@@ -145,12 +160,10 @@ class Training:
         self.decay_start = 0
         self.seconds = self.decay_seconds = 0.0  # of training, and when the decay began
         if state:
-            is_own = start == self.checkpoint
-            # Older files have only a positive decay_start.
-            is_decay = state.get("is_decay") or state["decay_start"] > 0
-            if is_own and args.decay and not is_decay:
-                raise ValueError(f"{start} belongs to a run that is not a decay: use another --folder for the decay")
-            self.restore(state, fresh_decay=not is_own)
+            is_fresh = start != self.checkpoint
+            progress = dense.progress_of(state)
+            check_decay(args, self.checkpoint, progress, is_fresh, lambda path: dense.progress_of(dense.load(path)))
+            self.restore(state, is_fresh)
 
     def restore(self, state: dict, fresh_decay: bool) -> None:
         self.network.load_state_dict(state["network"])
@@ -175,7 +188,7 @@ class Training:
                 "decay_seconds": self.decay_seconds,
                 "is_decay": self.args.decay is not None,
             }
-            write_whole(self.checkpoint, lambda partial: torch.save(state, partial))
+            dense.save(state, self.checkpoint)
 
     def rate(self) -> float:
         """Learning rate: constant after the warm-up; with --decay, falling over --steps or --minutes."""
@@ -188,11 +201,10 @@ class Training:
         return self.args.rate * min(1.0, (self.step + 1) / max(1, self.args.warmup))
 
     def log(self, text: str) -> None:
-        if self.rank == 0:
-            line = f"{time.strftime('%H:%M:%S')} step {self.step} positions {self.positions / 1e6:.2f}M {text}"
-            print(line, flush=True)
-            with open(self.args.folder / "log.txt", "a") as file:
-                file.write(line + "\n")
+        if self.log_file:
+            self.log_file.write(
+                f"{time.strftime('%H:%M:%S')} step {self.step} positions {self.positions / 1e6:.2f}M {text}"
+            )
 
     def test(self) -> None:
         if self.rank == 0 and self.args.test:
@@ -282,11 +294,8 @@ class Training:
 
 def main() -> None:
     keep_freed_memory()
-    try:
-        Training(arguments()).run()
-    except (OSError, ValueError, EOFError, FloatingPointError) as error:
-        sys.exit(f"train: {error}")
+    Training(arguments()).run()
 
 
 if __name__ == "__main__":
-    main()
+    command("train", main)

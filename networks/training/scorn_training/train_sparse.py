@@ -11,13 +11,13 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import sys
 import time
 from pathlib import Path
 
 import torch
 
 from .batches import Feeder
+from .runs import ENDLESS_MINUTES, ENDLESS_STEPS, Log, check_decay, check_settings, command
 from .sparse import AVERAGE_EVERY, BATCHES, Adam, Batch, Checkpoint, Network, unpack
 
 
@@ -36,10 +36,9 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--weight-decay", type=float, default=0.01, help="weight decay of used weights, multiplied by the learning rate"
     )
-    parser.add_argument("--steps", type=int, default=sys.maxsize, help="step at which the run ends")
-    parser.add_argument(
-        "--minutes", type=float, default=1e9, help="minutes after which the run ends (of the decay, if it is one)"
-    )
+    parser.add_argument("--steps", type=int, default=ENDLESS_STEPS, help="step at which the run ends")
+    minutes = "minutes after which the run ends, counted from the start of the decay if it is one"
+    parser.add_argument("--minutes", type=float, default=ENDLESS_MINUTES, help=minutes)
     parser.add_argument("--decay", type=Path, help="checkpoint to start a decay from; use another --folder")
     parser.add_argument("--only", choices=["both", "policy", "value"], default="both", help="network to train")
     parser.add_argument("--value-loss", choices=["cross-entropy", "squared"], default="cross-entropy")
@@ -56,14 +55,21 @@ class Training:
 
     def __init__(self, args: argparse.Namespace):
         self.args = args
-        if args.decay and args.steps == sys.maxsize and args.minutes >= 1e9:
-            raise ValueError("a decay needs an end, where the learning rate reaches zero: set --minutes or --steps")
-        if args.device.startswith("cuda") and not torch.cuda.is_available():
-            raise ValueError("PyTorch finds no NVIDIA GPU: use --device cpu, or scorn train run (faster)")
+        check_settings(args, torch.cuda.is_available())
         # TensorFloat-32: its 10 bits of mantissa are finer than the 8 bits of the quantised weights.
         torch.set_float32_matmul_precision("high")
         self.device = torch.device(args.device)
         self.path = args.folder / "checkpoint"
+        self.log_file = Log(args.folder)
+        try:
+            self._load()
+        except BaseException:
+            self.log_file.discard()
+            raise
+
+    def _load(self) -> None:
+        """The checkpoint in the run's folder, or the one to start a decay from."""
+        args = self.args
         start = self.path if self.path.exists() else args.decay
         if start is None:
             raise ValueError(
@@ -71,23 +77,14 @@ class Training:
             )
         saved = Checkpoint.load(start)
         self.shape, self.progress = saved.shape, saved.progress
-        if start == self.path and args.decay:
-            check_is_decay_of(args.decay, self.path, self.progress)
-        elif args.decay:
-            self._begin_decay()
-        args.folder.mkdir(parents=True, exist_ok=True)
+        is_fresh = start != self.path
+        check_decay(args, self.path, self.progress, is_fresh, Checkpoint.progress_of)
+        if is_fresh:
+            step, seconds = self.progress["step"], self.progress["seconds"]
+            self.progress |= {"decay_step": step, "decay_seconds": seconds, "is_decay": True}
         self.vectors = [torch.from_numpy(vector).to(self.device) for vector in saved.vectors]
         self.network = Network(self.shape, self.vectors[0])
         self.adam = Adam(self.shape, self.vectors)
-
-    def _begin_decay(self) -> None:
-        step, seconds = self.progress["step"], self.progress["seconds"]
-        if step >= self.args.steps:
-            raise ValueError(
-                f"the decay would end at step {self.args.steps}, but the checkpoint is already at step {step}: steps "
-                "count from the beginning of the run, so set --steps higher"
-            )
-        self.progress |= {"decay_step": step, "decay_seconds": seconds, "is_decay": True}
 
     def feeder(self) -> Feeder:
         """The program that prepares batches, from the current step on."""
@@ -163,28 +160,7 @@ class Training:
     def log(self, text: str) -> None:
         progress = self.progress
         start = f"{progress['seconds']:.0f} s step {progress['step']} positions {progress['positions'] / 1e6:.2f}M"
-        print(f"{start} {text}", flush=True)
-        with open(self.args.folder / "log.txt", "a", encoding="utf-8") as file:
-            file.write(f"{start} {text}\n")
-
-
-def check_is_decay_of(origin: Path, own: Path, progress: dict) -> None:
-    """Raises ValueError if a folder's run is not a decay of `origin`, which may have advanced or been deleted."""
-    other = "use another --folder for the decay"
-    began = progress["decay_step"]
-    # Older files have only a positive decay_step.
-    if not (progress.get("is_decay") or began > 0):
-        raise ValueError(f"{own} belongs to a run that is not a decay: {other}")
-    if origin.exists():
-        if origin.samefile(own):
-            raise ValueError(f"{origin} is the checkpoint of this decay itself: {other}")
-        now = Checkpoint.progress_of(origin)
-        is_same = now["step"] == began and abs(now["seconds"] - progress["decay_seconds"]) < 1e-3
-        if not is_same and now["step"] <= began:
-            raise ValueError(
-                f"{own} belongs to a decay that began at step {began}, so it did not start from {origin}, which is at "
-                f"step {now['step']}: {other}"
-            )
+        self.log_file.write(f"{start} {text}")
 
 
 def text_of(sums: list[float]) -> str:
@@ -200,11 +176,8 @@ def text_of(sums: list[float]) -> str:
 
 
 def main() -> None:
-    try:
-        Training(arguments()).run()
-    except (OSError, ValueError, EOFError, FloatingPointError) as error:
-        sys.exit(f"train_sparse: {error}")
+    Training(arguments()).run()
 
 
 if __name__ == "__main__":
-    main()
+    command("train_sparse", main)

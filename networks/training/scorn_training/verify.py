@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import time
 from pathlib import Path
 
@@ -11,8 +13,9 @@ import onnxruntime
 import torch
 
 from . import model
-from .evaluate import load
+from .dense import load_network
 from .records import boards, open_records, positions
+from .runs import command
 
 
 def planes(records: np.ndarray) -> np.ndarray:
@@ -33,9 +36,15 @@ def planes(records: np.ndarray) -> np.ndarray:
 
 
 def session(path: Path) -> onnxruntime.InferenceSession:
+    """A network on one thread. Raises OSError or ValueError if it cannot be loaded."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # each kind is a class of its own
+        raise ValueError(f"cannot load {path}: {error}") from error
 
 
 def differences(network: model.Network, path: Path, records: np.ndarray) -> dict[str, float]:
@@ -67,7 +76,7 @@ def main() -> None:
     parser.add_argument("--raw", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    network, _ = load(args.checkpoint, not args.raw)
+    network, _ = load_network(args.checkpoint, not args.raw)
     found = differences(network, args.onnx, np.array(open_records(args.records)[:2000]))
     print("largest differences:", ", ".join(f"{name} {value:.2e}" for name, value in found.items()))
     if not all(found[name] <= most for name, most in {"policy": 1e-3, "wdl": 1e-4, "mlh": 1e-2}.items()):
@@ -77,4 +86,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command("verify", main)

@@ -2,6 +2,7 @@
 tests/python/train_twin.py.
 """
 
+import errno
 import io
 import json
 import re
@@ -15,6 +16,7 @@ import torch
 
 from scorn_training import batches, sparse
 from scorn_training.batches import Feeder
+from scorn_training.files import write_whole
 from scorn_training.narrow import narrow, split
 from scorn_training.train_sparse import Training, arguments, text_of
 
@@ -195,6 +197,12 @@ def test_a_decay_continues_in_its_own_folder_and_never_starts_in_that_of_another
     assert (begun.progress["decay_step"], begun.progress["is_decay"]) == (7, True)
     begun.progress["step"] = 9
     begun.save()
+    with pytest.raises(ValueError, match="another program trains in"):
+        decay(end, main, 9)
+    begun.log_file.close()
+    # Without --decay it would go on at the full rate.
+    with pytest.raises(ValueError, match="belongs to a decay.*give it the checkpoint"):
+        Training(arguments(["--folder", str(end.parent), "--data", "x.rec:1", "--device", "cpu"]))
     # A finished decay is accepted, too.
     assert decay(end, main, 9).progress == begun.progress
     for folder, origin, message in [
@@ -204,6 +212,26 @@ def test_a_decay_continues_in_its_own_folder_and_never_starts_in_that_of_another
     ]:
         with pytest.raises(ValueError, match=message):
             decay(folder, origin, 20)
+
+
+def test_a_full_disk_leaves_the_old_checkpoint_and_nothing_else(tmp_path: Path):
+    path = tmp_path / "checkpoint"
+    path.write_text("old")
+
+    def fail(partial: Path) -> None:
+        partial.write_text("half of it")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match=f"No space left on device.*{path}"):
+        write_whole(path, fail)
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint"] and path.read_text() == "old"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_weights_that_do_not_fit_on_the_disk_are_an_error_that_says_so(tmp_path: Path):
+    (tmp_path / "checkpoint.partial").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=f"No space left on device.*{tmp_path}/checkpoint"):
+        checkpoint().save(tmp_path / "checkpoint")
 
 
 def test_the_log_contains_means():

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from scorn_training import model, play, policy, records, train, verify
+from scorn_training import dense, model, play, policy, records, train, verify
 from scorn_training.batches import Targets
 from scorn_training.export import export
+from scorn_training.export import main as export_main
 
 SHARED = Path(__file__).parents[4] / "shared" / "reference"
 
@@ -187,6 +188,66 @@ def test_an_interrupted_run_gives_the_same_network(tmp_path: Path):
         run_training(tmp_path / "run", "--decay", f"{tmp_path}/run/checkpoint.pt", "--steps", "9", *common)
     again = run_training(tmp_path / "end", "--decay", f"{tmp_path}/run/checkpoint.pt", "--steps", "9", *common)
     assert (again["step"], again["decay_start"]) == (9, 6)
+    # Without --decay it would go on at the full rate.
+    with pytest.raises(ValueError, match="belongs to a decay.*give it the checkpoint"):
+        run_training(tmp_path / "end", "--steps", "12", *common)
+    for steps, message in [([], "needs an end"), (["--steps", "6"], "would end at step 6")]:
+        with pytest.raises(ValueError, match=message):
+            run_training(tmp_path / "other", "--decay", f"{tmp_path}/run/checkpoint.pt", *steps, *common)
+    # A run that cannot start leaves no folder.
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path):
+    common = program(tmp_path)
+    run_training(tmp_path / "run", "--steps", "1", "--config", SIZES, *common)
+    path = tmp_path / "run" / "checkpoint.pt"
+    whole = path.read_bytes()
+    torch.save({"weights": torch.zeros(3)}, tmp_path / "other.pt")
+    middle = len(whole) // 2
+    for damaged, message in [
+        (whole[:middle], "is not a checkpoint.*or is damaged"),
+        (whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :], "damaged: the checksum of"),
+        (b"something else", "is not a checkpoint"),
+        ((tmp_path / "other.pt").read_bytes(), "is not a checkpoint"),
+    ]:
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=f"{path}.*{message}"):
+            run_training(tmp_path / "run", "--steps", "2", *common)
+        with pytest.raises(ValueError, match=f"{path}.*{message}"):
+            dense.load_network(path)
+    path.write_bytes(whole)
+    run_training(tmp_path / "run", "--steps", "2", *common)
+
+
+def test_an_export_replaces_a_file_only_if_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    run_training(tmp_path / "run", "--steps", "1", "--config", SIZES, *program(tmp_path))
+    out = tmp_path / "net.onnx"
+    out.write_text("mine")
+    with pytest.raises(ValueError, match="cannot load .*net.onnx"):
+        verify.session(out)
+    command = ["export", str(tmp_path / "run" / "checkpoint.pt"), str(out)]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(ValueError, match="net.onnx exists; --force overwrites it"):
+        export_main()
+    assert out.read_text() == "mine"
+    monkeypatch.setattr(sys, "argv", [*command, "--force"])
+    export_main()
+    assert verify.session(out).get_inputs()[0].name == "/input/planes"
+
+
+def test_wrong_arguments_are_reported_before_the_training(tmp_path: Path, capsys: pytest.CaptureFixture):
+    common = program(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no-such.rec"):
+        run_training(tmp_path / "run", "--steps", "1", "--test", "no-such.rec", *common)
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="--device cpu"):
+            run_training(tmp_path / "run", "--steps", "1", "--device", "cuda", *common)
+    assert not (tmp_path / "run").exists()
+    for config, message in [("{", "double quotes"), ('{"chan": 3}', "'chan'"), ('{"channels": 50}', "cannot be div")]:
+        with pytest.raises(SystemExit):
+            train.arguments(["--folder", "x", "--data", "x.rec:1", "--config", config])
+        assert message in capsys.readouterr().err
 
 
 def test_a_network_of_another_shape_is_refused(tmp_path: Path):

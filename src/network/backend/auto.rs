@@ -120,21 +120,15 @@ fn note(skipped: &[Skipped]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-
     use super::*;
-    use crate::{
-        lc0::ConvertOptions,
-        network::{
-            EvaluateError,
-            backend::{
-                hash::HashEvaluator,
-                options::{BackendOptions, THREADS},
-                ort::runtime::RuntimeError,
-            },
-            source::NetworkSource,
+    use crate::network::{
+        EvaluateError,
+        backend::{
+            factory::with_request,
+            hash::HashEvaluator,
+            options::{BackendOptions, THREADS},
+            ort::runtime::RuntimeError,
         },
-        options::HistoryFill,
     };
 
     /// A backend that works, lacks something, or finds the network unusable.
@@ -199,21 +193,14 @@ mod tests {
         options: &str,
         backends: &[&dyn BackendFactory],
     ) -> (Result<(), LoadError>, Vec<String>) {
-        let reported = RefCell::new(Vec::new());
-        let request = BackendRequest {
-            network: &NetworkSource::new("<built in>"),
-            conversion: &ConvertOptions::default(),
-            options: &BackendOptions::parse(options).unwrap(),
-            runtime_path: "",
-            fill: HistoryFill::No,
-            threads: 1,
-            is_automatic: false,
-            note: String::new(),
-            backends,
-            report_progress: &|text| reported.borrow_mut().push(text.to_owned()),
-        };
-        let chosen = Auto.create(&request).map(|_| ());
-        (chosen, reported.into_inner())
+        let options = BackendOptions::parse(options).unwrap();
+        with_request("<built in>", &options, |request| {
+            let request = BackendRequest {
+                backends,
+                ..request
+            };
+            Auto.create(&request).map(|_| ())
+        })
     }
 
     #[test]

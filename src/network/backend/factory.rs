@@ -339,10 +339,32 @@ pub fn evaluate_start(evaluator: &dyn Evaluator) -> Result<(), EvaluateError> {
     evaluator.evaluate(&mut batch)
 }
 
+/// For tests: what `create` makes of a request for a network, with these `BackendOptions` and the defaults for the
+/// rest, and what was reported meanwhile.
+#[cfg(test)]
+pub(super) fn with_request<T>(
+    weights: &str,
+    options: &BackendOptions,
+    create: impl FnOnce(BackendRequest<'_>) -> T,
+) -> (T, Vec<String>) {
+    let reported = std::cell::RefCell::new(Vec::new());
+    let made = create(BackendRequest {
+        network: &NetworkSource::new(weights),
+        conversion: &ConvertOptions::default(),
+        options,
+        runtime_path: "",
+        fill: HistoryFill::No,
+        threads: 1,
+        is_automatic: false,
+        note: String::new(),
+        backends: &[],
+        report_progress: &|text| reported.borrow_mut().push(text.to_owned()),
+    });
+    (made, reported.into_inner())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-
     use super::*;
     use crate::shared::shared;
 
@@ -351,24 +373,17 @@ mod tests {
         let Some(path) = shared("nets/synth-conv-wdl-mlh.pb.gz") else {
             return;
         };
-        let reported = RefCell::new(Vec::new());
-        let request = BackendRequest {
-            network: &NetworkSource::new(&path.to_string_lossy()),
-            conversion: &ConvertOptions::default(),
-            options: &BackendOptions::default(),
-            runtime_path: "",
-            fill: HistoryFill::No,
-            threads: 1,
-            is_automatic: false,
-            note: String::new(),
-            backends: &[],
-            report_progress: &|text| reported.borrow_mut().push(text.to_owned()),
+        let convert = |data_type| {
+            let (network, reported) = with_request(
+                &path.to_string_lossy(),
+                &BackendOptions::default(),
+                |request| request.network_as(data_type, false, Operators::Standard),
+            );
+            network.unwrap();
+            reported
         };
-        let convert = |data_type| request.network_as(data_type, false, Operators::Standard);
-        convert(DataType::Float32).unwrap();
-        assert!(reported.borrow().is_empty());
-        convert(DataType::Int8).unwrap();
-        let reported = reported.into_inner();
+        assert!(convert(DataType::Float32).is_empty());
+        let reported = convert(DataType::Int8);
         let [text] = &reported[..] else {
             panic!("{reported:?}")
         };

@@ -23,14 +23,6 @@ pub const BUILT_IN_SPARSE: &str = "<built in sparse>";
 /// The value of `WeightsFile` that means the network inside the program that was trained on games in which it gives
 /// odds.
 pub const BUILT_IN_ODDS: &str = "<built in odds>";
-/// All these names, and that of the model of human players of a rating: for messages.
-pub(super) const NAMES: [&str; 5] = [
-    BUILT_IN,
-    BUILT_IN_DENSE,
-    BUILT_IN_SPARSE,
-    BUILT_IN_ODDS,
-    "<built in human 1500>",
-];
 
 /// The dense network inside the program.
 static DENSE: Option<Stored> = Stored::new(stored::DENSE);
@@ -146,6 +138,21 @@ pub fn is_name(weights: &str) -> bool {
     find(weights).is_some()
 }
 
+/// Whether `weights` is in angle brackets, as the names of networks inside the program are, but names none.
+pub(super) fn is_wrong_name(weights: &str) -> bool {
+    let name = weights.trim();
+    name.starts_with('<') && name.ends_with('>') && !is_name(name)
+}
+
+/// The names of the networks inside the program, for messages.
+pub(super) fn names() -> String {
+    let [least, most] =
+        [HUMAN_RATINGS.start(), HUMAN_RATINGS.end()].map(|rating| human_name(*rating));
+    format!(
+        "{BUILT_IN}, {BUILT_IN_SPARSE}, {BUILT_IN_DENSE}, {BUILT_IN_ODDS} and {least} to {most}"
+    )
+}
+
 /// Whether this build has models of human players.
 pub fn has_humans() -> bool {
     HUMAN.is_some()
@@ -208,6 +215,7 @@ mod tests {
             "1400",
         ] {
             assert_eq!(human_rating(other), None, "{other}");
+            assert_eq!(is_wrong_name(other), other.starts_with("<built in human"));
         }
     }
 }

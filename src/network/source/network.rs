@@ -38,8 +38,11 @@ pub enum WeightsError {
     )]
     NoBuiltIn,
     /// A name in angle brackets that no network inside the program has.
-    #[error("{}", unknown_built_in(.0))]
-    UnknownBuiltIn(String),
+    #[error(
+        "there is no built-in network {0}; the names are {names}",
+        names = built_in::names()
+    )]
+    WrongBuiltIn(String),
     /// The file is a sparse network that cannot be used.
     #[error("network {network}: {error}")]
     Sparse {
@@ -62,14 +65,6 @@ pub enum WeightsError {
         /// The folders that were searched.
         folders: Vec<String>,
     },
-}
-
-/// The message about a name that no network inside the program has.
-fn unknown_built_in(name: &str) -> String {
-    let names = built_in::NAMES.join(", ");
-    format!(
-        "no network '{name}' is inside the program; the names are {names}, and {AUTODISCOVER} for the newest file"
-    )
 }
 
 /// A network as a backend runs it.
@@ -253,10 +248,23 @@ impl ParsedNetwork {
 pub fn file_of(weights: &str) -> Result<PathBuf, WeightsError> {
     match weights.trim() {
         AUTODISCOVER => discover(),
-        name if name.starts_with('<') && name.ends_with('>') => {
-            Err(WeightsError::UnknownBuiltIn(name.to_owned()))
-        }
+        name if built_in::is_wrong_name(name) => Err(WeightsError::WrongBuiltIn(name.to_owned())),
         path => Ok(PathBuf::from(path)),
+    }
+}
+
+/// The ONNX model inside the program that a path names; `None` if it names a file.
+///
+/// # Errors
+/// When the path is in angle brackets and no such name, or the program was built without that network.
+pub fn built_in_model(path: &Path) -> Result<Option<&'static [u8]>, WeightsError> {
+    let Some(name) = path.to_str() else {
+        return Ok(None);
+    };
+    match built_in::bytes(name) {
+        Some(bytes) => bytes.ok_or(WeightsError::NoBuiltIn).map(Some),
+        None if built_in::is_wrong_name(name) => Err(WeightsError::WrongBuiltIn(name.to_owned())),
+        None => Ok(None),
     }
 }
 
@@ -417,7 +425,7 @@ mod tests {
         for name in ["<built in human>", "<built-in odds>"] {
             let error = error_of(name);
             assert!(
-                error.contains(name) && error.contains("<built in odds>, <built in human 1500>"),
+                error.contains(name) && error.contains("<built in odds> and <built in human 1100>"),
                 "{error}"
             );
         }

@@ -329,15 +329,14 @@ fn converted_to(requested: DataType, network: &Network) -> Result<&'static str, 
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::RefCell, path::Path};
+    use std::path::Path;
 
     use super::*;
     use crate::{
-        lc0::ConvertOptions,
         network::{
             Advice,
             backend::{
-                factory::BackendKind,
+                factory::{BackendKind, with_request},
                 ort::{
                     cpu::CpuProvider,
                     plan::{GraphCapture, SessionSettings},
@@ -345,9 +344,7 @@ mod tests {
                 pool::{DeviceSession, Outputs},
             },
             input::InputRows,
-            source::NetworkSource,
         },
-        options::HistoryFill,
         shared::skipped,
     };
 
@@ -456,21 +453,14 @@ mod tests {
             return None;
         }
         let network = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/networks/tiny.onnx");
-        let reported = RefCell::new(Vec::new());
-        let request = BackendRequest {
-            network: &NetworkSource::new(&network.to_string_lossy()),
-            conversion: &ConvertOptions::default(),
-            options: &BackendOptions::default(),
-            runtime_path: "",
-            fill: HistoryFill::FenOnly,
-            threads: 1,
-            is_automatic: false,
-            note: String::new(),
-            backends: &[],
-            report_progress: &|text| reported.borrow_mut().push(text.to_owned()),
-        };
-        let evaluator = Capturing(Arc::new(capture)).create(&request).unwrap();
-        Some((evaluator.info().description, reported.into_inner()))
+        Some(with_request(
+            &network.to_string_lossy(),
+            &BackendOptions::default(),
+            |request| {
+                let evaluator = Capturing(Arc::new(capture)).create(&request).unwrap();
+                evaluator.info().description
+            },
+        ))
     }
 
     #[test]

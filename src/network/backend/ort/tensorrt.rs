@@ -281,16 +281,15 @@ impl ExecutionProvider for TensorRtProvider {
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::RefCell, fs, path::Path};
+    use std::{fs, path::Path};
 
     use super::*;
     use crate::{
-        lc0::{ConvertOptions, InputFormat},
-        network::{
-            backend::ort::session::tests::{named, provider_options},
-            source::NetworkSource,
+        lc0::InputFormat,
+        network::backend::{
+            factory::with_request,
+            ort::session::tests::{named, provider_options},
         },
-        options::HistoryFill,
     };
 
     fn options(text: &str) -> BackendOptions {
@@ -408,22 +407,15 @@ mod tests {
         base: &Path,
         is_automatic: bool,
     ) -> (Result<String, BackendSetupError>, Vec<String>) {
-        let reported = RefCell::new(Vec::new());
-        let request = BackendRequest {
-            network: &NetworkSource::new(""),
-            conversion: &ConvertOptions::default(),
-            options: &options(&format!("cache={}", base.display())),
-            runtime_path: "",
-            fill: HistoryFill::No,
-            threads: 1,
-            is_automatic,
-            note: String::new(),
-            backends: &[],
-            report_progress: &|text| reported.borrow_mut().push(text.to_owned()),
-        };
-        let found = find_engines("key", &network(b"model"), &request);
-        let folder = found.map(|engines| engines.folder().to_string_lossy().into_owned());
-        (folder, reported.into_inner())
+        let options = options(&format!("cache={}", base.display()));
+        with_request("", &options, |request| {
+            let request = BackendRequest {
+                is_automatic,
+                ..request
+            };
+            let found = find_engines("key", &network(b"model"), &request);
+            found.map(|engines| engines.folder().to_string_lossy().into_owned())
+        })
     }
 
     #[test]

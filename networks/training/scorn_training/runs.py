@@ -1,0 +1,119 @@
+"""What training runs have in common: their folder with its log, the rules of a decay, and how errors are reported."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+ENDLESS_STEPS, ENDLESS_MINUTES = sys.maxsize, 1e9
+
+# Of a checkpoint: step, positions, seconds; decay_step, decay_seconds and is_decay of a decay.
+Progress = dict
+
+
+def command(name: str, main: Callable[[], None]) -> None:
+    """Runs a program of this package; an error that concerns its user becomes one line."""
+    try:
+        main()
+    except (OSError, ValueError, EOFError, FloatingPointError, subprocess.SubprocessError) as error:
+        sys.exit(f"{name}: {error}")
+
+
+class Log:
+    """The log in a run's folder. Whoever has locked it trains there: `scorn train run` locks it, too."""
+
+    def __init__(self, folder: Path):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / "log.txt"
+        self.is_new = not self.path.exists()
+        self.file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 - locked as long as the run lasts
+        if fcntl:
+            try:
+                fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                self.file.close()
+                raise ValueError(f"another program trains in {folder}: use another --folder, or wait for it") from error
+
+    def write(self, line: str) -> None:
+        """Prints a line and adds it to the log."""
+        print(line, flush=True)
+        try:
+            self.file.write(line + "\n")
+            self.file.flush()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
+
+    def close(self) -> None:
+        """Lets others train in the folder."""
+        self.file.close()
+
+    def discard(self) -> None:
+        """Closes the log of a run that could not start, which leaves nothing behind in a new folder."""
+        self.close()
+        if self.is_new:
+            self.path.unlink(missing_ok=True)
+            if not os.listdir(self.path.parent):
+                self.path.parent.rmdir()
+
+
+def check_settings(args: argparse.Namespace, has_gpu: bool) -> None:
+    """Raises ValueError if the device is a GPU and there is none, or a decay has no end."""
+    if args.device.startswith("cuda") and not has_gpu:
+        raise ValueError("PyTorch finds no NVIDIA GPU: use --device cpu")
+    if args.decay and args.steps >= ENDLESS_STEPS and args.minutes >= ENDLESS_MINUTES:
+        raise ValueError("a decay needs an end, where the learning rate reaches zero: set --minutes or --steps")
+
+
+def check_decay(
+    args: argparse.Namespace, own: Path, progress: Progress, is_fresh: bool, read: Callable[[Path], Progress]
+) -> None:
+    """Raises ValueError unless the run is, or becomes, the decay that is asked for, or none if none is.
+
+    `own` is the place of the run's checkpoint, `progress` that of the checkpoint it starts or goes on from, `is_fresh`
+    whether a decay begins; `read` reads the progress of another checkpoint.
+    """
+    # Older files have only a positive decay_step.
+    is_decay = bool(progress.get("is_decay") or progress["decay_step"] > 0)
+    if not args.decay:
+        if is_decay:
+            raise ValueError(
+                f"{own} belongs to a decay, which would go on at the full rate without --decay: give it the checkpoint "
+                "that the decay began from. To train on at the full rate, use another --folder with that checkpoint"
+            )
+        return
+    if not is_fresh:
+        check_is_decay_of(args.decay, own, progress, is_decay, read)
+    if is_fresh and progress["step"] >= args.steps:
+        raise ValueError(
+            f"the decay would end at step {args.steps}, but the checkpoint is already at step {progress['step']}: "
+            "steps count from the beginning of the run, so set --steps higher"
+        )
+
+
+def check_is_decay_of(
+    origin: Path, own: Path, progress: Progress, is_decay: bool, read: Callable[[Path], Progress]
+) -> None:
+    """Raises ValueError if a folder's run is not a decay of `origin`, which may have advanced or been deleted."""
+    other = "use another --folder for the decay"
+    if not is_decay:
+        raise ValueError(f"{own} belongs to a run that is not a decay: {other}")
+    if not origin.exists():
+        return
+    if origin.samefile(own):
+        raise ValueError(f"{origin} is the checkpoint of this decay itself: {other}")
+    began, now = progress["decay_step"], read(origin)
+    is_same = now["step"] == began and abs(now["seconds"] - progress["decay_seconds"]) < 1e-3
+    if not is_same and now["step"] <= began:
+        raise ValueError(
+            f"{own} belongs to a decay that began at step {began}, so it did not start from {origin}, which is at "
+            f"step {now['step']}: {other}"
+        )
