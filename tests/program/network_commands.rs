@@ -1,7 +1,7 @@
 //! `scorn backendbench`, `scorn runtime` and `scorn tune` as a user runs them.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
@@ -173,12 +173,18 @@ fn searched(weights: &Path) -> Vec<String> {
     lines.map(without_times).collect()
 }
 
+fn convert(from: &Path, to: &Path) -> std::process::Output {
+    scorn(&["convert", from.to_str().unwrap(), to.to_str().unwrap()])
+}
+
+fn in_repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
 #[test]
 fn a_network_goes_from_onnx_to_lc0_and_back() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let convert =
-        |from: &Path, to: &Path| scorn(&["convert", from.to_str().unwrap(), to.to_str().unwrap()]);
     let [packed, raw, onnx, again] = ["a.pb.gz", "a.pb", "a.onnx", "b.pb.gz"].map(at);
     stdout(&convert(Path::new(TINY), &packed));
     stdout(&convert(Path::new(TINY), &raw));
@@ -195,21 +201,28 @@ fn a_network_goes_from_onnx_to_lc0_and_back() {
     }
     let described = stdout(&scorn(&["describe", packed.to_str().unwrap()]));
     assert!(described.contains("NETWORK_ONNX"), "{described}");
+}
 
-    // A network inside the program is its file.
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let [of_file, built_in] = ["dense.pb", "built-in.pb"].map(at);
+#[test]
+fn a_network_inside_the_program_is_converted_like_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let [of_file, built_in] = ["dense.pb", "built-in.pb"].map(|name| folder.path().join(name));
     stdout(&convert(
-        &root.join("networks/scorn-default.onnx"),
+        &in_repository("networks/scorn-default.onnx"),
         &of_file,
     ));
     stdout(&convert(Path::new("<built in dense>"), &built_in));
     assert!(std::fs::read(&of_file).unwrap() == std::fs::read(&built_in).unwrap());
+}
 
-    // What cannot be converted is rejected with the reason, and nothing is written.
-    let sparse = root.join("networks/sparse/scorn-sparse.onnx");
-    let alphazero = root.join("tests/data/networks/alphazero.onnx");
-    let out = at("out.pb.gz");
+#[test]
+fn what_cannot_be_converted_is_rejected_with_the_reason_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let sparse = in_repository("networks/sparse/scorn-sparse.onnx");
+    let alphazero = in_repository("tests/data/networks/alphazero.onnx");
+    let [out, packed] = ["out.pb.gz", "a.pb.gz"].map(at);
+    stdout(&convert(Path::new(TINY), &packed));
     for (from, to, reason) in [
         (&*sparse, &out, "sparse"),
         (&alphazero, &out, "alphazero"),
@@ -224,7 +237,7 @@ fn a_network_goes_from_onnx_to_lc0_and_back() {
         (
             Path::new("<built in human>"),
             &out,
-            "their names are <built in>, ",
+            "the names are <built in>, ",
         ),
     ] {
         let output = convert(from, to);
