@@ -419,7 +419,8 @@ fn annotated_games_keep_clock_times_and_have_the_scores_of_the_engine() {
     let file = |name: &str| folder.path().join(name);
     let [pgn, annotated, records] = ["x.pgn", "y.pgn", "z.jsonl"].map(file);
     let names = [&annotated, &records].map(|path| path.to_str().unwrap());
-    let game = "1. e4 { [%eval 9.9] [%clk 0:03:00] good } 1... e5 2. Nf3 (2. f4 {[%clk 0:00:01]}) Nc6 { [%clk 0:02:58] } *\n";
+    let game = "1. e4 { [%eval 9.9] [%clk 0:03:00] good } 1... e5 2. Nf3 (2. f4 {[%clk 0:00:01]}) \
+                Nc6 { [%clk 0:02:58] } *\n";
     fs::write(&pgn, game).unwrap();
     analyze(
         &pgn,
