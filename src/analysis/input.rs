@@ -190,11 +190,12 @@ fn items_of(game: Game, number: usize) -> impl Iterator<Item = Item> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::io::Write;
 
-    fn file(text: impl AsRef<[u8]>) -> tempfile::NamedTempFile {
+    /// A file with this text, which lasts as long as the value.
+    pub(in crate::analysis) fn file(text: impl AsRef<[u8]>) -> tempfile::NamedTempFile {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_ref()).unwrap();
         file

@@ -127,14 +127,12 @@ fn with_opponent(base: &Player, load: &Load, weights: &str) -> Result<Player> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::input::from_pgn;
+    use crate::analysis::input::{from_pgn, tests::file};
 
     #[test]
     fn the_rating_of_a_side_selects_its_model() {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        let game = "[WhiteElo \"1449\"]\n[BlackElo \"2701\"]\n\n1. e4 *\n";
-        std::io::Write::write_all(&mut file, game.as_bytes()).unwrap();
-        let item = from_pgn(file.path()).unwrap().next().unwrap().unwrap();
+        let game = file("[WhiteElo \"1449\"]\n[BlackElo \"2701\"]\n\n1. e4 *\n");
+        let item = from_pgn(game.path()).unwrap().next().unwrap().unwrap();
         let mut options = Options::default();
         let of = |options: &Options, side| weights(options, &item, side);
         assert_eq!(of(&options, Color::White), human_name(1400));

@@ -237,15 +237,14 @@ fn lines(
     // The search with search-contempt has a value of an added line if it has visited its first move.
     let least = MIN_VISIT_SHARE * report.nodes as f64;
     let added = added.map(|line| {
-        let stat = stats
-            .iter()
-            .find(|stat| stat.m.is_some() && stat.m == first(line));
+        let mut moves = stats.iter();
+        let stat = moves.find(|stat| stat.m.is_some() && stat.m == first(line));
         let stat = stat.filter(|stat| f64::from(stat.n) >= least.max(1.0));
-        match stat.and_then(|stat| stat.value) {
-            Some(value) => record(&PvLine {
+        match stat.and_then(|stat| Some((stat.value?, stat.n))) {
+            Some((value, n)) => record(&PvLine {
                 value,
                 score: Score::Open,
-                nodes: stat.map_or(0, |stat| stat.n.into()),
+                nodes: n.into(),
                 ..line.clone()
             }),
             None => LineRecord {

@@ -446,7 +446,11 @@ fn most_worth(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::{input::from_pgn, record::ObjectiveRecord, traps::MistakeRecord};
+    use crate::analysis::{
+        input::{from_pgn, tests::file},
+        record::ObjectiveRecord,
+        traps::MistakeRecord,
+    };
 
     /// A line with these chances against best replies.
     fn line(pv: &str, objective: [u32; 3]) -> LineRecord {
@@ -495,12 +499,10 @@ mod tests {
     /// many moves as records, less one, of 1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 and so on.
     fn review(records: Vec<(Vec<LineRecord>, Vec<TrapRecord>)>) -> GameReview {
         const MOVES: [&str; 8] = ["e4", "e5", "Nf3", "Nc6", "Bb5", "a6", "Ba4", "Nf6"];
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        let text = MOVES[..records.len() - 1].join(" ");
-        std::io::Write::write_all(&mut file, format!("[White \"x\"]\n\n{text} *\n").as_bytes())
-            .unwrap();
+        let moves = MOVES[..records.len() - 1].join(" ");
+        let game = file(format!("[White \"x\"]\n\n{moves} *\n"));
         let mut reviewer = Reviewer::default();
-        for (item, (lines, traps)) in from_pgn(file.path()).unwrap().zip(records) {
+        for (item, (lines, traps)) in from_pgn(game.path()).unwrap().zip(records) {
             let item = item.unwrap();
             let position = item.history.position();
             let text = |m| crate::chess::setup::move_text(position, m, false);
@@ -568,10 +570,8 @@ mod tests {
 
     #[test]
     fn a_move_that_draws_has_the_value_of_a_draw() {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        let game = "[FEN \"7k/5Q2/8/6K1/8/8/8/8 w - - 0 60\"]\n\n60. Kg6 1/2-1/2\n";
-        std::io::Write::write_all(&mut file, game.as_bytes()).unwrap();
-        let item = from_pgn(file.path()).unwrap().next().unwrap().unwrap();
+        let game = file("[FEN \"7k/5Q2/8/6K1/8/8/8/8 w - - 0 60\"]\n\n60. Kg6 1/2-1/2\n");
+        let item = from_pgn(game.path()).unwrap().next().unwrap().unwrap();
         let record = PositionRecord {
             played: Some("g5g6".into()),
             objective_best: Some("f7f1".into()),

@@ -121,8 +121,8 @@ impl<R: BufRead> Reader<R> {
             self.read = VecDeque::from([Err(ReadError::Game { offset, reason })]);
             return Ok(Some(()));
         }
-        let mut builder = pgn_reader::Reader::build(text.bytes);
-        builder = builder.set_supported_tag_line_length(max_tag_bytes(text.bytes.len()));
+        let mut builder = pgn_reader::Reader::build(text.bytes)
+            .set_supported_tag_line_length(max_tag_bytes(text.bytes.len()));
         if self.keeps_times {
             // A longer comment would come in parts.
             builder = builder.set_supported_comment_length(max_tag_bytes(text.bytes.len()));
@@ -240,8 +240,9 @@ impl Visitor for GameVisitor {
     fn comment(&mut self, game: &mut Game, comment: RawComment<'_>) -> ControlFlow<Self::Output> {
         if self.keeps_times && !game.moves.is_empty() {
             game.times.resize(game.moves.len(), String::new());
-            let times = game.times.last_mut().into_iter();
-            times.for_each(|times| add_times(times, &String::from_utf8_lossy(comment.0)));
+            if let Some(times) = game.times.last_mut() {
+                add_times(times, &String::from_utf8_lossy(comment.0));
+            }
         }
         ControlFlow::Continue(())
     }

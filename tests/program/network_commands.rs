@@ -173,7 +173,7 @@ fn searched(weights: &Path) -> Vec<String> {
     lines.map(without_times).collect()
 }
 
-fn convert(from: &Path, to: &Path) -> std::process::Output {
+fn convert(from: &Path, to: &Path) -> Output {
     scorn(&["convert", from.to_str().unwrap(), to.to_str().unwrap()])
 }
 

@@ -220,10 +220,8 @@ impl CacheShard {
         if !self.index[place].is_empty() {
             return 0;
         }
-        if self.count >= self.limit {
-            while self.count >= self.limit {
-                self.evict();
-            }
+        while self.count >= self.limit {
+            self.evict();
             place = self.slot(key);
         }
         self.index[place] = Slot::new(key, self.front + self.records.len());

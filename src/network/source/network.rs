@@ -248,9 +248,24 @@ impl ParsedNetwork {
 pub fn file_of(weights: &str) -> Result<PathBuf, WeightsError> {
     match weights.trim() {
         AUTODISCOVER => discover(),
-        name if built_in::is_wrong_name(name) => Err(WeightsError::WrongBuiltIn(name.to_owned())),
-        path => Ok(PathBuf::from(path)),
+        path => check_is_file(path).map(|()| PathBuf::from(path)),
     }
+}
+
+/// Checks that a name that is none of a network inside the program is not meant for one.
+fn check_is_file(name: &str) -> Result<(), WeightsError> {
+    match built_in::is_wrong_name(name) {
+        true => Err(WeightsError::WrongBuiltIn(name.to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// The ONNX model inside the program that `weights` names; `None` if it names none.
+fn built_in_bytes(weights: &str) -> Result<Option<&'static [u8]>, WeightsError> {
+    let bytes = built_in::bytes(weights);
+    bytes
+        .map(|bytes| bytes.ok_or(WeightsError::NoBuiltIn))
+        .transpose()
 }
 
 /// The ONNX model inside the program that a path names; `None` if it names a file.
@@ -261,11 +276,11 @@ pub fn built_in_model(path: &Path) -> Result<Option<&'static [u8]>, WeightsError
     let Some(name) = path.to_str() else {
         return Ok(None);
     };
-    match built_in::bytes(name) {
-        Some(bytes) => bytes.ok_or(WeightsError::NoBuiltIn).map(Some),
-        None if built_in::is_wrong_name(name) => Err(WeightsError::WrongBuiltIn(name.to_owned())),
-        None => Ok(None),
+    let found = built_in_bytes(name)?;
+    if found.is_none() {
+        check_is_file(name)?;
     }
+    Ok(found)
 }
 
 /// SHA-256 of the bytes of the network that `weights` names, in hexadecimal, wherever they are.
@@ -273,8 +288,8 @@ pub fn built_in_model(path: &Path) -> Result<Option<&'static [u8]>, WeightsError
 /// # Errors
 /// When there is no such file.
 pub fn sha256_of(weights: &str) -> Result<String, WeightsError> {
-    match built_in::bytes(weights) {
-        Some(bytes) => Ok(sha256(bytes.ok_or(WeightsError::NoBuiltIn)?)),
+    match built_in_bytes(weights)? {
+        Some(bytes) => Ok(sha256(bytes)),
         None => Ok(sha256(&lc0::read_file(&file_of(weights)?)?)),
     }
 }
