@@ -9,7 +9,6 @@ use super::{
 };
 use crate::{
     chess::wdl::{self, Value},
-    options::ScoreType,
     pgn::write::GameText,
 };
 
@@ -90,8 +89,7 @@ fn trap_comment(reviewed: &ReviewedMove, moment: TrapMoment) -> String {
     }
 }
 
-/// The evaluation for White, in pawns or moves to mate, as readers of `[%eval]` expect: as in Stockfish, with an
-/// advantage of one pawn a win has a probability of one half.
+/// The evaluation for White, in pawns or moves to mate.
 fn eval(line: &LineRecord, turn: Color) -> String {
     let mate = line
         .objective
@@ -106,8 +104,7 @@ fn eval(line: &LineRecord, turn: Color) -> String {
         d: draw,
         m: 0.0,
     };
-    let score = wdl::score(value, 0.0, ScoreType::WdlMu);
-    // Readers do not expect larger values.
-    let score = turn.fold_wb(score, -score).clamp(-9999, 9999);
-    format!("{:.2}", f64::from(score) / 100.0)
+    let pawns = wdl::pawns(value);
+    // No "-0.00".
+    format!("{:.2}", turn.fold_wb(pawns, -pawns) + 0.0)
 }

@@ -31,6 +31,20 @@ pub struct PgnGame {
     pub times: Vec<String>,
 }
 
+impl PgnGame {
+    /// `Carlsen, Magnus - Anand, Viswanathan`, without control characters, which could change a terminal's state; `None`
+    /// if the tags name no player.
+    pub fn players(&self) -> Option<String> {
+        let name = |tag: &str| {
+            let tag = self.tags.iter().find(|(name, _)| name == tag);
+            tag.map_or("?", |(_, value)| value)
+        };
+        let (white, black) = (name("White"), name("Black"));
+        let names = format!("{white} - {black}").replace(char::is_control, " ");
+        (white != "?" || black != "?").then_some(names)
+    }
+}
+
 /// One position to analyse.
 #[derive(Clone, Debug)]
 pub struct Item {
@@ -326,6 +340,9 @@ pub(super) mod tests {
             ]
         );
         assert_eq!(items[3].as_ref().unwrap().played, None);
+        let players = |item: &Result<Item>| item.as_ref().unwrap().game.as_ref()?.players();
+        assert_eq!(players(&items[0]).as_deref(), Some("a - ?"));
+        assert_eq!(players(&items[4]), None);
         assert!(items[5].is_err());
     }
 }

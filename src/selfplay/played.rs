@@ -6,7 +6,6 @@ use crate::{
     chess::{PackedMove, wdl},
     game::adjudicate::Ending,
     network::Value,
-    options::ScoreType,
     pgn::{LIMIT_TAG, write::GameText},
     search::{MoveStat, Score},
 };
@@ -210,23 +209,25 @@ impl PlayedGame {
     }
 }
 
-/// `[%eval 0.31,12] [%nodes 800]`: the evaluation for White in pawns, the depth and the nodes.
+/// `[%eval 0.31,12] [%wdl 402,420,178] [%nodes 800]`: the evaluation for White in pawns and the depth, White's wins, draws
+/// and losses in per mille, and the nodes.
 fn comment(played: &PlayedMove, turn: Color) -> String {
     let search_result = match &played.source {
         MoveSource::Book => return String::new(),
         MoveSource::Random => return "random".to_owned(),
         MoveSource::Search(search_result) => search_result,
     };
+    let value = search_result.value(played.m);
     let eval = match search_result.score {
         Score::Mate(moves) => format!("#{}", turn.fold_wb(moves, -moves)),
         _ => {
-            let value = search_result.value(played.m);
-            let centipawns = wdl::score(value, 0.0, ScoreType::Centipawn);
-            let pawns = f64::from(turn.fold_wb(centipawns, -centipawns)) / 100.0;
+            let pawns = wdl::pawns(value);
             // No "-0.00".
-            format!("{:.2}", pawns + 0.0)
+            format!("{:.2}", turn.fold_wb(pawns, -pawns) + 0.0)
         }
     };
+    let [win, draw, loss] = wdl::per_mille(value);
+    let (white, black) = turn.fold_wb((win, loss), (loss, win));
     let (depth, nodes) = (search_result.depth, search_result.visits);
-    format!("[%eval {eval},{depth}] [%nodes {nodes}]")
+    format!("[%eval {eval},{depth}] [%wdl {white},{draw},{black}] [%nodes {nodes}]")
 }

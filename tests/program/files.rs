@@ -406,6 +406,22 @@ fn decompression_bombs_take_little_memory() {
 }
 
 #[test]
+fn positions_of_games_name_their_players() {
+    let folder = Folder::new();
+    let tags = "[White \"Anand\x1b[2J\"]\n[Black \"?\"]\n";
+    let pgn = folder.file("x.pgn", format!("{tags}\n1. e4 *\n\n1. d4 *\n"));
+    let words = ["-b", "hash", "analyze", "--nodes", "20", "--pgn"].map(OsStr::new);
+    let output = success(&scorn(words.into_iter().chain([pgn.as_os_str()])));
+    let named: Vec<_> = output
+        .lines()
+        .filter(|line| line.starts_with("game"))
+        .collect();
+    let players = "game 1, move 1.  Anand [2J - ?";
+    assert_eq!(named[0], players, "{output}");
+    assert_eq!(named[2], "game 2, move 1.", "{output}");
+}
+
+#[test]
 fn an_unreadable_move_is_reported_by_game_and_ply() {
     let folder = Folder::new();
     let pgn = folder.file("x.pgn", "1. e4 *\n\n1. e4 e5 2. Sf3 Nc6 *\n\n1. d4 *\n");

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use super::AnalyzeArgs;
 use crate::{
     analysis::{
-        input::Item,
+        input::{Item, PgnGame},
         record::{PositionRecord, sans},
         results::{EarlierResult, ResultFile},
     },
@@ -86,7 +86,11 @@ impl Output {
 
 /// A result as text.
 fn text(record: &PositionRecord, item: &Item) -> String {
-    let mut text = format!("{}\n", record.name);
+    let mut text = record.name.clone();
+    if let Some(players) = item.game.as_deref().and_then(PgnGame::players) {
+        text += &format!("  {players}");
+    }
+    text.push('\n');
     if record.name != record.fen {
         text += &format!("  {}\n", record.fen);
     }

@@ -9,8 +9,8 @@ use shakmaty::{Color, KnownOutcome, Position};
 use super::{command, ok, text};
 use crate::common::shared;
 
-/// Evaluations are written in hundredths of a pawn; this is the rounding error of W-L.
-const ROUNDING: f64 = 0.005;
+/// Wins and losses are written in per mille; this is the rounding error of W-L.
+const ROUNDING: f64 = 0.0011;
 
 const BOOK: &str = "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq -\n\
                     rnbqkbnr/pppppppp/8/8/3P4/8/PPP1PPPP/RNBQKBNR b KQkq -\n\
@@ -39,22 +39,17 @@ impl PlayedGame {
     }
 }
 
-/// The numbers after a mark in comments, such as `[%nodes 800]`.
+/// The texts of a mark in comments, such as `[%nodes 800]`.
 fn marks<'t>(text: &'t str, mark: &str) -> Vec<&'t str> {
-    let ends = |c: char| c == ']' || c == ',';
     let marked = text.split(mark).skip(1);
-    marked
-        .map(|rest| rest.split(ends).next().unwrap())
-        .collect()
+    marked.map(|rest| rest.split(']').next().unwrap()).collect()
 }
 
-/// W-L of an evaluation in pawns: the inverse of lc0's curve.
-fn value(pawns: &str) -> f64 {
-    match pawns.strip_prefix('#') {
-        Some(mate) if mate.starts_with('-') => -1.0,
-        Some(_) => 1.0,
-        None => (pawns.parse::<f64>().unwrap() / 0.9).atan() / 1.563_754_189_7,
-    }
+/// W-L of the text of a mark `[%wdl 402,420,178]`.
+fn value(wdl: &str) -> f64 {
+    let parts: Vec<f64> = wdl.split(',').map(|part| part.parse().unwrap()).collect();
+    assert_eq!(parts.iter().sum::<f64>(), 1000.0, "{wdl}");
+    (parts[0] - parts[2]) / 1000.0
 }
 
 /// The games of a run with these arguments, and its summary.
@@ -73,7 +68,7 @@ fn play(book: &str, arguments: &str) -> (Vec<PlayedGame>, Value) {
     let game: Vec<PlayedGame> = games
         .zip(&texts)
         .map(|(game, text)| PlayedGame {
-            values: marks(text, "[%eval ").into_iter().map(value).collect(),
+            values: marks(text, "[%wdl ").into_iter().map(value).collect(),
             nodes: marks(text, "[%nodes ")
                 .into_iter()
                 .map(|nodes| nodes.parse().unwrap())
