@@ -293,7 +293,7 @@ fn inspect(path: &Path, inputs: &[PathBuf]) -> Result<(PathBuf, Option<Metadata>
     let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     let place = match is_link {
         // The target of a link is written; the link stays.
-        true => fs::canonicalize(path)
+        true => dunce::canonicalize(path)
             .with_context(|| format!("{} is a broken link", path.display()))?,
         false => path.to_owned(),
     };
@@ -329,7 +329,7 @@ fn is_same(_: &Path, found: &Metadata, other: &Path) -> bool {
 /// Whether two names lead to the same file.
 #[cfg(not(unix))]
 fn is_same(place: &Path, _: &Metadata, other: &Path) -> bool {
-    matches!((fs::canonicalize(place), fs::canonicalize(other)), (Ok(a), Ok(b)) if a == b)
+    matches!((dunce::canonicalize(place), dunce::canonicalize(other)), (Ok(a), Ok(b)) if a == b)
 }
 
 /// Whether two paths refer to the same file, or would if it existed.
@@ -363,7 +363,7 @@ fn absolute_path(path: &Path) -> PathBuf {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
-    match (fs::canonicalize(folder), path.file_name()) {
+    match (dunce::canonicalize(folder), path.file_name()) {
         (Ok(folder), Some(name)) => folder.join(name),
         _ => path.to_owned(),
     }

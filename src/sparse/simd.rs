@@ -1,13 +1,13 @@
 //! One piece of code for several instruction sets, chosen when the program runs.
 //!
 //! A [`Kernel`] is plain Rust; [`Level::run`] calls a copy of it that was compiled for the processor's wide vectors, if
-//! it has them. Sums of products of bytes, which compilers do not vectorise by themselves, are an operation of the
-//! instruction set ([`Isa::dot`]).
+//! it has them. Sums of products of bytes, which compilers do not vectorise by themselves for x86, are an operation of
+//! the instruction set ([`Isa::dot`]).
 //!
 //! Two things here are unsafe, the only ones of sparse networks: entering such a copy, and calling an instruction from
 //! code that is generic over the instruction sets. Both are sound because a [`Level`] other than `PLAIN` is only
-//! created by [`Level::detect`] and [`Level::available`], which query the processor, and a token (`Avx2`, `Avx512`) is
-//! only created inside a function that was entered through such a level.
+//! created by [`Level::detect`] and [`Level::available`], which query the processor, and a token (`Avx2`, `Avx512`,
+//! `DotProducts`) is only created inside a function that was entered through such a level.
 
 #![allow(
     unsafe_code,
@@ -25,6 +25,8 @@ enum InstructionSet {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    #[cfg(target_arch = "aarch64")]
+    DotProducts,
 }
 
 /// A computation. `run` and everything that it calls in hot loops must be `#[inline(always)]`, because only inlined
@@ -69,19 +71,23 @@ impl Level {
                 return Level(InstructionSet::Avx2);
             }
         }
+        #[cfg(target_arch = "aarch64")]
+        if std::arch::is_aarch64_feature_detected!("dotprod") {
+            return Level(InstructionSet::DotProducts);
+        }
         Level::PLAIN
     }
 
     /// All that this processor can do, the plainest first.
     pub fn available() -> Vec<Level> {
+        let best = Level::detect();
         let mut levels = vec![Level::PLAIN];
         #[cfg(target_arch = "x86_64")]
-        match Level::detect().0 {
-            InstructionSet::Plain => {}
-            InstructionSet::Avx2 => levels.push(Level(InstructionSet::Avx2)),
-            InstructionSet::Avx512 => {
-                levels.extend([Level(InstructionSet::Avx2), Level(InstructionSet::Avx512)])
-            }
+        if best.0 == InstructionSet::Avx512 {
+            levels.push(Level(InstructionSet::Avx2));
+        }
+        if best != Level::PLAIN {
+            levels.push(best);
         }
         levels
     }
@@ -95,6 +101,8 @@ impl Level {
             InstructionSet::Avx2 => "AVX2",
             #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx512 => "AVX-512 VNNI",
+            #[cfg(target_arch = "aarch64")]
+            InstructionSet::DotProducts => "NEON with dot products",
         }
     }
 
@@ -109,6 +117,9 @@ impl Level {
             // SAFETY: a level with this kind exists only where the processor was found to have all of these.
             #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx512 => unsafe { x86::avx512(kernel) },
+            // SAFETY: a level with this kind exists only where the processor was found to have them.
+            #[cfg(target_arch = "aarch64")]
+            InstructionSet::DotProducts => unsafe { arm::dot_products(kernel) },
         }
     }
 }
@@ -251,6 +262,34 @@ mod x86 {
     fn load_wide_signed(bytes: &[i8; 64]) -> __m512i {
         // SAFETY: as for bytes without a sign.
         unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use super::{Isa, Kernel};
+
+    /// Shows that the code is compiled for NEON with dot products.
+    #[derive(Clone, Copy, Debug)]
+    pub struct DotProducts(());
+
+    #[target_feature(enable = "dotprod")]
+    pub(super) fn dot_products<K: Kernel>(kernel: K) -> K::Output {
+        kernel.run(DotProducts(()))
+    }
+
+    impl Isa for DotProducts {
+        const HAS_MANY_REGISTERS: bool = false;
+
+        #[inline(always)]
+        fn dot(self, a: &[u8], b: &[i8]) -> i32 {
+            // Numbers in `a` are at most 127. As both have a sign, the compiler makes this one instruction for 16
+            // products.
+            let pairs = a.iter().zip(b);
+            pairs
+                .map(|(&a, &b)| i32::from(a as i8) * i32::from(b))
+                .sum()
+        }
     }
 }
 

@@ -1,10 +1,7 @@
 //! What `pip` installs for ONNX Runtime, and where: a package has an effect only in a folder that is searched, before
 //! others that have it, too.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// The command that installs a Python package in the folder `runtime`; see [`InstallPlace`]. What a shell would take
 /// apart is quoted.
@@ -70,15 +67,12 @@ impl InstallPlace {
     /// Beside a library that `pip` installed; otherwise the [`usual`](InstallPlace::usual) place, which is searched
     /// before the system's.
     pub fn of(library: &Path, named_by: Option<&'static str>) -> InstallPlace {
-        let is_wheel = library
-            .parent()
-            .is_some_and(|folder| folder.ends_with(WHEEL));
-        match library.ancestors().nth(3) {
-            Some(root) if is_wheel => InstallPlace {
+        match wheel_root(library) {
+            Some(root) => InstallPlace {
                 target: Some(root.to_owned()),
                 named_by: None,
             },
-            _ => InstallPlace::usual(named_by),
+            None => InstallPlace::usual(named_by),
         }
     }
 
@@ -103,10 +97,16 @@ impl InstallPlace {
     }
 }
 
+/// The folder into which `pip` installed the wheel of a library; `None` if the library is from elsewhere.
+pub(super) fn wheel_root(library: &Path) -> Option<&Path> {
+    let is_wheel = library.parent()?.ends_with(WHEEL);
+    library.ancestors().nth(3).filter(|_| is_wheel)
+}
+
 /// Whether a folder is the checkout that this program was built from.
 pub(super) fn is_own_checkout(folder: &Path) -> bool {
-    let built_in = fs::canonicalize(env!("CARGO_MANIFEST_DIR")).ok();
-    built_in.is_some() && built_in == fs::canonicalize(folder).ok()
+    let built_in = dunce::canonicalize(env!("CARGO_MANIFEST_DIR")).ok();
+    built_in.is_some() && built_in == dunce::canonicalize(folder).ok()
 }
 
 /// The folder in which `runtime` is searched for: the program's among the user's data. `None` in a checkout, where

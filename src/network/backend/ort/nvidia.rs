@@ -272,7 +272,7 @@ mod tests {
         let wheel = root.path().join("nvidia/cu13/lib/libcudart.so.13");
         fs::create_dir_all(wheel.parent().unwrap()).unwrap();
         fs::copy(some_library, &wheel).unwrap();
-        let wheel = fs::canonicalize(wheel).unwrap();
+        let wheel = dunce::canonicalize(wheel).unwrap();
         let is_loaded = || maps().contains(&*wheel.to_string_lossy());
         assert!(!is_loaded());
         let library = root

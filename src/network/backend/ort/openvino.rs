@@ -1,7 +1,6 @@
 //! The `openvino` backend: Intel's processors, GPUs and NPUs, through the OpenVINO plug-in for ONNX Runtime.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -267,7 +266,7 @@ fn plugin(library: Option<&Path>) -> Option<PathBuf> {
     let wheels = wheels.map(|root| root.join("onnxruntime_ep_openvino"));
     let mut files = wheels.chain(beside).map(|folder| folder.join(PLUGIN));
     let found = files.find(|path| path.is_file());
-    found.and_then(|path| fs::canonicalize(path).ok())
+    found.and_then(|path| dunce::canonicalize(path).ok())
 }
 
 fn require_device(runtime: &Runtime, device: &str) -> Result<(), BackendSetupError> {
@@ -335,6 +334,8 @@ fn has_amx() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

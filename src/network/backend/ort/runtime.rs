@@ -22,7 +22,7 @@ use ort::environment::Environment;
 use parking_lot::Mutex;
 use thiserror::Error;
 
-use super::install::{InstallPlace, is_own_checkout};
+use super::install::{InstallPlace, is_own_checkout, wheel_root};
 
 /// The environment variable that names the library.
 pub const LIBRARY_VARIABLE: &str = "ORT_DYLIB_PATH";
@@ -232,19 +232,12 @@ impl Runtime {
         InstallPlace::of(&self.library, self.named_by)
     }
 
-    /// The library's version, as far as its file name or build tells.
+    /// The library's version, as far as its file name, the wheel that it is from or its build tells.
     pub fn version(&self) -> String {
-        let file = self
-            .library
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy();
-        let from_name = file.strip_prefix("libonnxruntime.so.");
         let from_build = || ort::info().split("rel-").nth(1)?.split([',', ' ']).next();
-        from_name
-            .or_else(from_build)
-            .unwrap_or("unknown version")
-            .to_owned()
+        version_of(&self.library)
+            .or_else(|| from_build().map(str::to_owned))
+            .unwrap_or_else(|| "unknown version".to_owned())
     }
 }
 
@@ -291,7 +284,7 @@ pub fn usual_places() -> Vec<PathBuf> {
         places.push(folder.clone());
         places.push(folder.join("runtime"));
     }
-    let data = dirs::data_local_dir().map(|data| data.join("scorn/runtime"));
+    let data = dirs::data_local_dir().map(|data| data.join("scorn").join("runtime"));
     places.extend(data);
     if is_own_checkout(Path::new(".")) {
         places.push(PathBuf::from("runtime"));
@@ -302,7 +295,7 @@ pub fn usual_places() -> Vec<PathBuf> {
 /// The library at a place: the file itself, or in a folder or wheel.
 pub fn library_in(place: &Path) -> Option<PathBuf> {
     if place.is_file() {
-        return fs::canonicalize(place).ok();
+        return dunce::canonicalize(place).ok();
     }
     let site_packages = fs::read_dir(place.join("lib")).ok().into_iter().flatten();
     let site_packages = site_packages
@@ -313,7 +306,7 @@ pub fn library_in(place: &Path) -> Option<PathBuf> {
         .map(|sub| place.join(sub))
         .chain(site_packages)
         .find_map(|folder| newest_library(&folder))
-        .and_then(|library| fs::canonicalize(library).ok())
+        .and_then(|library| dunce::canonicalize(library).ok())
 }
 
 /// The library in one folder: the last version, where a full one beats a link that names less of it.
@@ -341,6 +334,24 @@ fn version_in_name(name: &str) -> Option<Vec<u32>> {
     }
     let numbers = numbers.strip_prefix('.')?.split('.');
     numbers.map(|number| number.parse().ok()).collect()
+}
+
+/// The version in the name of a library, or, as in Windows that has none, of the wheel that the library is from.
+fn version_of(library: &Path) -> Option<String> {
+    let numbers = version_in_name(&library.file_name()?.to_string_lossy())?;
+    if !numbers.is_empty() {
+        let numbers: Vec<_> = numbers.iter().map(u32::to_string).collect();
+        return Some(numbers.join("."));
+    }
+    let entries = fs::read_dir(wheel_root(library)?).ok()?;
+    let wheels = entries.flatten().filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let (package, version) = name.strip_suffix(".dist-info")?.rsplit_once('-')?;
+        // The packages of plug-ins, such as onnxruntime_ep_openvino, have versions of their own.
+        let has_library = package.starts_with("onnxruntime") && !package.contains("_ep_");
+        has_library.then(|| version.to_owned())
+    });
+    wheels.max()
 }
 
 /// The system's own library. The folders of the loader are searched, because a failed load does not show whether a
@@ -385,11 +396,34 @@ mod tests {
         let file = capi.join(versioned);
         fs::write(&file, "").unwrap();
         fs::write(capi.join("libonnxruntime_providers_shared.so"), "").unwrap();
-        let expected = Some(fs::canonicalize(&file).unwrap());
+        let expected = Some(dunce::canonicalize(&file).unwrap());
         assert_eq!(library_in(&file), expected);
         assert_eq!(library_in(&capi), expected);
         assert_eq!(library_in(&folder.path().join("onnxruntime")), expected);
         assert_eq!(library_in(folder.path()), expected);
+    }
+
+    #[test]
+    fn versions_are_in_names_or_those_of_wheels() {
+        let folder = tempfile::tempdir().unwrap();
+        let capi = folder.path().join("onnxruntime").join("capi");
+        fs::create_dir_all(&capi).unwrap();
+        let library = capi.join(LIBRARY);
+        assert_eq!(version_of(&library), None);
+        for wheel in [
+            "onnxruntime_ep_openvino-2.0.0",
+            "onnxruntime_gpu-1.32.0",
+            "numpy-3.0.0",
+        ] {
+            fs::create_dir(folder.path().join(format!("{wheel}.dist-info"))).unwrap();
+        }
+        assert_eq!(version_of(&library).as_deref(), Some("1.32.0"));
+        let numbered = match LIBRARY.strip_suffix(".dylib") {
+            Some(stem) => format!("{stem}.1.30.0.dylib"),
+            None => format!("{LIBRARY}.1.30.0"),
+        };
+        assert_eq!(version_of(&capi.join(numbered)).as_deref(), Some("1.30.0"));
+        assert_eq!(version_of(&folder.path().join(LIBRARY)), None);
     }
 
     #[test]
