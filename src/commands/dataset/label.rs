@@ -268,7 +268,8 @@ pub fn run(args: &LabelArgs) -> Result<LabelCounts> {
     Ok(out.counts)
 }
 
-#[cfg(test)]
+/// Their engines are shell scripts.
+#[cfg(all(test, unix))]
 mod tests {
     use shakmaty::{CastlingMode, fen::Fen};
 
@@ -277,7 +278,6 @@ mod tests {
     use crate::dataset::record_file::read_all;
 
     /// A shell script as engine that answers every `go` with the same lines.
-    #[cfg(unix)]
     fn teacher(dir: &Path, answer: &[&str]) -> PathBuf {
         let path = dir.join("engine.sh");
         let lines: String = answer
@@ -295,7 +295,6 @@ mod tests {
     }
 
     /// Three positions; in the second, no move of the start position is legal.
-    #[cfg(unix)]
     fn three_positions(dir: &Path) -> PathBuf {
         let path = dir.join("in.rec");
         let mut writer = RecordWriter::create(&path, Layout::Plain).unwrap();
@@ -312,7 +311,6 @@ mod tests {
         path
     }
 
-    #[cfg(unix)]
     #[test]
     fn labelling_is_continued_and_illegal_answers_are_skipped() {
         let dir = tempfile::tempdir().unwrap();
@@ -364,7 +362,6 @@ mod tests {
         assert_eq!(std::fs::read(&out).unwrap(), labels);
     }
 
-    #[cfg(unix)]
     #[test]
     fn answers_out_of_step_are_an_error() {
         let dir = tempfile::tempdir().unwrap();
@@ -377,7 +374,6 @@ mod tests {
     }
 
     /// A file with these positions, so many times.
-    #[cfg(unix)]
     fn positions(dir: &Path, positions: &[Chess], times: usize) -> PathBuf {
         let path = dir.join("in.rec");
         let mut writer = RecordWriter::create(&path, Layout::Plain).unwrap();
@@ -392,7 +388,6 @@ mod tests {
         path
     }
 
-    #[cfg(unix)]
     fn simple(dir: &Path, input: PathBuf, engine: PathBuf) -> LabelArgs {
         LabelArgs {
             input,
@@ -407,7 +402,6 @@ mod tests {
         }
     }
 
-    #[cfg(unix)]
     #[test]
     fn chess960_is_set_where_the_input_has_it() {
         let dir = tempfile::tempdir().unwrap();
@@ -440,7 +434,6 @@ mod tests {
         assert_eq!((record.best, record.score), (12 | 28 << 6, 33));
     }
 
-    #[cfg(unix)]
     #[test]
     fn an_engine_that_answers_no_move_is_told_and_leaves_no_records() {
         let dir = tempfile::tempdir().unwrap();
@@ -458,7 +451,6 @@ mod tests {
         assert!(records.iter().all(|r| (r.best, r.score) == (0, NO_SCORE)));
     }
 
-    #[cfg(unix)]
     #[test]
     fn several_lines_are_not_paid_for_and_dropped() {
         let dir = tempfile::tempdir().unwrap();
@@ -472,7 +464,6 @@ mod tests {
         assert!(!args.out.exists());
     }
 
-    #[cfg(unix)]
     #[test]
     fn several_lines_become_alternatives() {
         let dir = tempfile::tempdir().unwrap();
@@ -516,7 +507,6 @@ mod tests {
         assert_eq!((records[1].best, records[1].alternatives), (0, [none; 4]));
     }
 
-    #[cfg(unix)]
     #[test]
     fn an_unknown_option_of_the_engine_is_an_error() {
         let dir = tempfile::tempdir().unwrap();

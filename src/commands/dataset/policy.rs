@@ -170,6 +170,7 @@ mod tests {
         assert_eq!(last.moves.len(), Chess::new().legal_moves().len());
         assert_eq!(last.moves[0], (last.best, 700_000));
         assert!((last.wdl[0] - 0.65).abs() < 1e-3 && (last.wdl[1] - 0.2).abs() < 1e-3);
+        drop(file);
         // An output that cannot be written is an error before the network is loaded.
         let never: Load = Arc::new(|_, _| panic!("loaded"));
         let refused = |args: &PolicyArgs, options: &Options| {
