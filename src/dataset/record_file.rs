@@ -13,7 +13,10 @@ use shakmaty::Chess;
 
 use super::record::{PLAIN_BYTES, RANKED_BYTES, Record};
 use crate::{
-    files::output::{NewFile, open_to_continue},
+    files::{
+        self,
+        output::{NewFile, open_to_continue},
+    },
     hashing::fnv1a,
 };
 
@@ -75,7 +78,8 @@ pub struct RecordReader {
 impl RecordReader {
     /// Opens a file and checks its header.
     pub fn open(path: &Path) -> Result<RecordReader> {
-        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let file =
+            files::open_file(path).with_context(|| format!("cannot open {}", path.display()))?;
         let mut file = io::BufReader::with_capacity(1 << 20, file);
         let header = FileHeader::read(&mut file, path)?;
         Ok(RecordReader {
@@ -152,7 +156,7 @@ impl RecordFile {
     /// When it cannot be read or is no record file.
     pub fn open(path: &Path) -> Result<RecordFile> {
         let mut file =
-            File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+            files::open_file(path).with_context(|| format!("cannot open {}", path.display()))?;
         let header = FileHeader::read(&mut file, path)?;
         Ok(RecordFile {
             file,
@@ -220,13 +224,7 @@ struct FileHeader {
 
 impl FileHeader {
     fn read(reader: &mut impl Read, path: &Path) -> Result<FileHeader> {
-        let found = std::fs::metadata(path)?;
-        ensure!(
-            !found.is_dir(),
-            "{} is a folder, not a record file",
-            path.display()
-        );
-        let length = found.len();
+        let length = std::fs::metadata(path)?.len();
         let mut start = [0; RANKED_BYTES];
         let (plain, rest) = start.split_at_mut(PLAIN_BYTES);
         let too_short = || format!("{} is too short for a record file", path.display());

@@ -43,7 +43,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use super::record::{NO_PLIES, Record, mirror_move};
-use crate::chess::wdl::Value;
+use crate::{chess::wdl::Value, files};
 
 /// The first bytes of a file.
 pub const MAGIC: &[u8; 8] = b"SCORNVIS";
@@ -189,7 +189,7 @@ impl Samples {
 /// When it cannot be read.
 pub fn is_searched(path: &Path) -> Result<bool> {
     let mut start = Vec::new();
-    File::open(path)
+    files::open_file(path)
         .and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut start))
         .with_context(|| format!("cannot open {}", path.display()))?;
     Ok(start == MAGIC)
@@ -212,7 +212,7 @@ impl SearchedFile {
     /// When it cannot be read, is no such file, or not whole.
     pub fn open(path: &Path) -> Result<SearchedFile> {
         let name = path.display();
-        let mut file = File::open(path).with_context(|| format!("cannot open {name}"))?;
+        let mut file = files::open_file(path).with_context(|| format!("cannot open {name}"))?;
         let mut start = [0; POSITION];
         file.read_exact(&mut start)
             .with_context(|| format!("{name} is too short for a file of visits"))?;

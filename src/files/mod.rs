@@ -28,6 +28,29 @@ const MAX_LINE_BYTES: usize = 1 << 16;
 /// The number of bytes by which the kind of a file is recognised.
 const START_BYTES: u64 = 8;
 
+/// Opens a file for reading. A folder is an error here: some systems open it and fail later, others deny the access
+/// without saying why.
+///
+/// # Errors
+/// When it cannot be opened or is a folder.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    refuse_folder(path, File::open(path))
+}
+
+fn refuse_folder(path: &Path, opened: io::Result<File>) -> io::Result<File> {
+    let is_folder = match &opened {
+        Ok(file) => file.metadata()?.is_dir(),
+        Err(_) => path.is_dir(),
+    };
+    match is_folder {
+        true => Err(io::Error::new(
+            io::ErrorKind::IsADirectory,
+            "it is a folder",
+        )),
+        false => opened,
+    }
+}
+
 /// Opens a text file for reading, decompressing it if necessary.
 ///
 /// # Errors
@@ -49,7 +72,7 @@ where
     let raw: Box<dyn Read + Send> = if path == Path::new("-") {
         Box::new(io::stdin())
     } else {
-        Box::new(File::open(path).with_context(name)?)
+        Box::new(open_file(path).with_context(name)?)
     };
     let mut raw = BufReader::with_capacity(1 << 17, wrap(raw));
     // A pipe may give one byte at first.
@@ -162,7 +185,7 @@ fn next_line(from: &mut impl BufRead) -> io::Result<Option<Option<String>>> {
 /// # Errors
 /// When it cannot be read or is larger.
 pub fn read(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
-    read_open(File::open(path)?, max_bytes)
+    read_open(open_file(path)?, max_bytes)
 }
 
 fn read_open(file: File, max_bytes: u64) -> io::Result<Vec<u8>> {
@@ -199,7 +222,7 @@ pub fn read_at_once(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     options.read(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    let file = options.open(path)?;
+    let file = refuse_folder(path, options.open(path))?;
     #[cfg(unix)]
     if std::os::unix::fs::FileTypeExt::is_fifo(&file.metadata()?.file_type()) {
         let text = "it is a pipe; name a file";
@@ -296,6 +319,19 @@ mod tests {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let most = buffer.len().min(1);
             self.0.read(&mut buffer[..most])
+        }
+    }
+
+    #[test]
+    fn folders_are_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let errors = [
+            open_file(folder.path()).unwrap_err(),
+            read(folder.path(), 1).unwrap_err(),
+            read_at_once(folder.path(), 1).unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.to_string(), "it is a folder");
         }
     }
 

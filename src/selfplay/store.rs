@@ -524,8 +524,9 @@ impl Store {
             samples.append(&game.samples);
             if let Some(sum) = &game.facts.chunk {
                 let chunk = self.folder.join(chunk_name(number));
-                // The part lists it as written, also after a power failure.
-                let synced = File::open(&chunk).and_then(|file| file.sync_all());
+                // The part lists it as written, also after a power failure. Windows wants the right to write for it.
+                let opened = File::options().write(true).open(&chunk);
+                let synced = opened.and_then(|file| file.sync_all());
                 synced.with_context(|| format!("cannot write {}", chunk.display()))?;
                 files.insert(chunk_name(number), sum.clone());
             }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::adam::Moments;
-use crate::files::output::NewFile;
+use crate::files::{self, output::NewFile};
 use crate::hashing::hex;
 use crate::sparse::{moves::row_count, network::Shape};
 
@@ -158,7 +158,7 @@ pub fn progress(path: &Path) -> Result<TrainingProgress> {
 /// Opens a checkpoint and reads its header. Returns the header's line, too.
 fn open(path: &Path) -> Result<(CheckpointHeader, Vec<u8>, BufReader<File>)> {
     let name = path.display();
-    let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
+    let file = files::open_file(path).with_context(|| format!("cannot open {name}"))?;
     let mut file = BufReader::with_capacity(1 << 20, file);
     let mut line = Vec::new();
     (&mut file).take(4096).read_until(b'\n', &mut line)?;

@@ -352,7 +352,8 @@ fn tune_writes_what_it_measured_with() {
     let words = ["-w", TINY, "-b", "rten", "-o", "threads=2"];
     stdout(&scorn(&[&words[..], &tune].concat()));
     let tuned = std::fs::read_to_string(&file).unwrap();
-    let weights = format!("--weights={TINY}");
+    let weights = std::path::absolute(TINY).unwrap();
+    let weights = format!("--weights={}", weights.display());
     for line in ["--backend=rten", "--backend-opts=threads=2", &*weights] {
         assert_eq!(tuned.lines().filter(|&it| it == line).count(), 1, "{tuned}");
     }
