@@ -3,23 +3,11 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
-
-use scorn::{
-    dataset::{
-        record::{Record, Source},
-        record_file::{Layout, RecordWriter},
-    },
-    uci_client::{Client, ClientError, GoLimits},
-};
-use shakmaty::Chess;
-
-use crate::common::{script::write_script, session::Session};
 
 const BIN: &str = env!("CARGO_BIN_EXE_scorn");
 
@@ -123,90 +111,107 @@ fn more_commands_than_may_wait_for_a_search_are_all_executed() {
     assert!(end_of(&mut child).success());
 }
 
+/// With named pipes, and with shell scripts as engines.
 #[cfg(unix)]
-#[test]
-fn pipes_as_configuration_do_not_stop_the_engine() {
-    let folder = tempfile::tempdir().unwrap();
-    let fifo = folder.path().join("fifo");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&fifo)
-            .status()
-            .unwrap()
-            .success()
-    );
-    let fifo = fifo.to_str().unwrap().to_owned();
-    within_deadline(move || {
-        let mut session = Session::new();
-        for name in ["ConfigFile", "Profiles"] {
-            let lines = session.send_and_sync(&format!("setoption name {name} value {fifo}"));
-            let reported = lines.iter().any(|line| line.contains("it is a pipe"));
-            assert!(reported, "{name}: {lines:?}");
-        }
-        assert_ne!(session.go("go nodes 10").0, "(none)");
-        session.end();
-    });
-}
+mod unix {
+    use std::path::Path;
 
-/// An engine as a shell script: what it does when it has announced itself.
-fn script(folder: &Path, then: &str) -> std::path::PathBuf {
-    let path = folder.join("engine.sh");
-    let text = format!("#!/bin/sh\necho uciok; echo readyok; echo readyok\n{then}\n");
-    write_script(&path, &text);
-    path
-}
+    use scorn::{
+        dataset::{
+            record::{Record, Source},
+            record_file::{Layout, RecordWriter},
+        },
+        uci_client::{Client, ClientError, GoLimits},
+    };
+    use shakmaty::Chess;
 
-#[cfg(unix)]
-#[test]
-fn an_engine_that_never_reads_its_input_is_reported() {
-    let folder = tempfile::tempdir().unwrap();
-    // It has no child that would survive it.
-    let engine = script(folder.path(), "exec sleep 1000");
-    within_deadline(move || {
-        let mut client = Client::start(&engine, &[]).unwrap();
-        client.wait_for_start().unwrap();
-        let moves = " g1f3 g8f6 f3g1 f6g8".repeat(100);
-        let position = format!("startpos moves{moves}");
-        // Ten times what a pipe takes.
-        for _ in 0..320 {
-            client.request_move(&position, &GoLimits::Nodes(1)).unwrap();
-        }
-        let deadline = Instant::now() + Duration::from_millis(100);
-        let error = client.wait_for_move(deadline, &mut |_| {}).unwrap_err();
-        assert!(matches!(error, ClientError::Silent { .. }), "{error}");
-    });
-}
+    use super::*;
+    use crate::common::{script::write_script, session::Session};
 
-#[cfg(unix)]
-#[test]
-fn an_engine_that_waits_for_its_output_to_be_read_is_labelled_by() {
-    const POSITIONS: u64 = 1500;
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    let mut writer = RecordWriter::create(&path("in.rec"), Layout::Plain).unwrap();
-    for _ in 0..POSITIONS {
-        let record = Record::new(&Chess::new(), false, Source::Real);
-        writer.write(&record).unwrap();
+    #[test]
+    fn pipes_as_configuration_do_not_stop_the_engine() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        assert!(
+            Command::new("mkfifo")
+                .arg(&fifo)
+                .status()
+                .unwrap()
+                .success()
+        );
+        let fifo = fifo.to_str().unwrap().to_owned();
+        within_deadline(move || {
+            let mut session = Session::new();
+            for name in ["ConfigFile", "Profiles"] {
+                let lines = session.send_and_sync(&format!("setoption name {name} value {fifo}"));
+                let reported = lines.iter().any(|line| line.contains("it is a pipe"));
+                assert!(reported, "{name}: {lines:?}");
+            }
+            assert_ne!(session.go("go nodes 10").0, "(none)");
+            session.end();
+        });
     }
-    writer.finish().unwrap();
-    // It reports as much per position as Stockfish. All requests, and all that is printed for them, are more than the
-    // pipes and the queues of lines take.
-    let report = "info depth 1 seldepth 2 multipv 1 score cp 33 nodes 20 nps 20000 hashfull 0 tbhits 0 time 1 pv e2e4";
-    let answer = format!("echo '{report}'; echo '{report}'; echo '{report}'; echo bestmove e2e4");
-    let then =
-        format!("while read -r word rest; do case $word in go) {answer};; quit) exit;; esac; done");
-    let engine = script(folder.path(), &then);
-    let mut child = Command::new(BIN)
-        .args(["dataset", "label", "--queue", "3000", "--engine"])
-        .arg(engine)
-        .arg("--out")
-        .args([path("out.rec"), path("in.rec")])
-        .stderr(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    assert!(end_of(&mut child).success());
-    let labels = scorn::dataset::record_file::read_all(&path("out.rec")).unwrap();
-    assert_eq!(labels.len() as u64, POSITIONS);
-    assert!(labels.iter().all(|record| record.score == 33));
+
+    /// An engine as a shell script: what it does when it has announced itself.
+    fn script(folder: &Path, then: &str) -> std::path::PathBuf {
+        let path = folder.join("engine.sh");
+        let text = format!("#!/bin/sh\necho uciok; echo readyok; echo readyok\n{then}\n");
+        write_script(&path, &text);
+        path
+    }
+
+    #[test]
+    fn an_engine_that_never_reads_its_input_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        // It has no child that would survive it.
+        let engine = script(folder.path(), "exec sleep 1000");
+        within_deadline(move || {
+            let mut client = Client::start(&engine, &[]).unwrap();
+            client.wait_for_start().unwrap();
+            let moves = " g1f3 g8f6 f3g1 f6g8".repeat(100);
+            let position = format!("startpos moves{moves}");
+            // Ten times what a pipe takes.
+            for _ in 0..320 {
+                client.request_move(&position, &GoLimits::Nodes(1)).unwrap();
+            }
+            let deadline = Instant::now() + Duration::from_millis(100);
+            let error = client.wait_for_move(deadline, &mut |_| {}).unwrap_err();
+            assert!(matches!(error, ClientError::Silent { .. }), "{error}");
+        });
+    }
+
+    #[test]
+    fn an_engine_that_waits_for_its_output_to_be_read_is_labelled_by() {
+        const POSITIONS: u64 = 1500;
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let mut writer = RecordWriter::create(&path("in.rec"), Layout::Plain).unwrap();
+        for _ in 0..POSITIONS {
+            let record = Record::new(&Chess::new(), false, Source::Real);
+            writer.write(&record).unwrap();
+        }
+        writer.finish().unwrap();
+        // It reports as much per position as Stockfish. All requests, and all that is printed for them, are more than the
+        // pipes and the queues of lines take.
+        let report = "info depth 1 seldepth 2 multipv 1 score cp 33 nodes 20 nps 20000 hashfull 0 tbhits 0 time 1 pv e2e4";
+        let answer =
+            format!("echo '{report}'; echo '{report}'; echo '{report}'; echo bestmove e2e4");
+        let then = format!(
+            "while read -r word rest; do case $word in go) {answer};; quit) exit;; esac; done"
+        );
+        let engine = script(folder.path(), &then);
+        let mut child = Command::new(BIN)
+            .args(["dataset", "label", "--queue", "3000", "--engine"])
+            .arg(engine)
+            .arg("--out")
+            .args([path("out.rec"), path("in.rec")])
+            .stderr(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        assert!(end_of(&mut child).success());
+        let labels = scorn::dataset::record_file::read_all(&path("out.rec")).unwrap();
+        assert_eq!(labels.len() as u64, POSITIONS);
+        assert!(labels.iter().all(|record| record.score == 33));
+    }
 }

@@ -1,13 +1,7 @@
 //! `scorn analyze --html` and `--annotate`, through the real program. The page's behaviour in a browser is tested by
 //! `tests/python/report.py`.
 
-use std::{
-    fs,
-    io::{BufRead, BufReader},
-    path::Path,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{fs, path::Path, process::Command};
 
 use scorn::pgn::Reader;
 use serde_json::Value;
@@ -465,6 +459,11 @@ fn annotated_games_keep_clock_times_and_have_the_scores_of_the_engine() {
 /// messages.
 #[cfg(unix)]
 fn stopped(folder: &Path, arguments: &[&str]) -> String {
+    use std::{
+        io::{BufRead, BufReader},
+        process::Stdio,
+        time::Duration,
+    };
     let long = "Nf3 Nf6 Ng1 Ng8 ".repeat(50);
     let games = format!("[White \"short\"]\n\n1. e4 *\n\n[White \"long\"]\n\n{long}*\n");
     fs::write(folder.join("x.pgn"), games).unwrap();

@@ -291,7 +291,7 @@ fn require_device(runtime: &Runtime, device: &str) -> Result<(), BackendSetupErr
 fn vendor_other_than_intel(runtime: &Runtime) -> Option<String> {
     let processor = devices(runtime, "CPUExecutionProvider", None).pop()?;
     let vendor = processor.hardware_device().vendor().ok()?;
-    (!vendor.is_empty() && !vendor.contains("Intel")).then(|| vendor.to_owned())
+    (!["", "unknown"].contains(&vendor) && !vendor.contains("Intel")).then(|| vendor.to_owned())
 }
 
 /// The precision of OpenVINO's computation on a device; empty leaves it the choice. `requested` is in lower case.

@@ -27,6 +27,10 @@ const TENSORRT: [&str; 3] = ["nvinfer", "nvinfer_plugin", "nvonnxparser"];
 /// TensorRT opens these by name when it builds an engine; there may be one for each kind of GPU.
 const BUILDER_RESOURCES: &str = "nvinfer_builder_resource";
 
+/// Parts that libraries open by name. Those for Linux search beside themselves; those for Windows do not, and cuDNN then
+/// ends the whole program ("Invalid handle. Cannot load symbol").
+const PARTS: [&str; 2] = ["nvrtc-builtins", "cudnn_"];
+
 /// The libraries for a provider, `cuda` or `tensorrt`, that came as wheels into the folder `root`, in the order in
 /// which they are to be loaded.
 pub fn libraries(root: &Path, provider: &str) -> Vec<PathBuf> {
@@ -35,12 +39,17 @@ pub fn libraries(root: &Path, provider: &str) -> Vec<PathBuf> {
         .flat_map(|folder| list(folder))
         .collect();
     let named = |stem: &'static str| files.iter().filter(move |path| is_library(path, stem));
-    let mut paths: Vec<PathBuf> = CUDA.into_iter().flat_map(named).cloned().collect();
+    let starting = |start: &'static str| {
+        let has_start =
+            move |path: &&PathBuf| stem_of(path).is_some_and(|name| name.starts_with(start));
+        files.iter().filter(has_start)
+    };
+    let parts = PARTS.into_iter().flat_map(starting);
+    let parts = parts.filter(|path| path.extension().is_some_and(|it| it == "dll"));
+    let mut paths: Vec<PathBuf> = parts.cloned().collect();
+    paths.extend(CUDA.into_iter().flat_map(named).cloned());
     if provider == "tensorrt" {
-        let resources = files
-            .iter()
-            .filter(|path| stem_of(path).is_some_and(|name| name.starts_with(BUILDER_RESOURCES)));
-        paths.extend(resources.cloned());
+        paths.extend(starting(BUILDER_RESOURCES).cloned());
         paths.extend(TENSORRT.into_iter().flat_map(named).cloned());
     }
     paths
@@ -170,10 +179,17 @@ mod tests {
             "nvidia/cu13/bin/x86_64/cublasLt64_13.dll",
             "nvidia/cuda_runtime/bin/cudart64_12.dll",
             "nvidia/cudnn/bin/cudnn64_9.dll",
+            "nvidia/cu13/bin/x86_64/nvrtc-builtins64_135.dll",
+            "nvidia/cu13/bin/x86_64/nvrtc64_130_0.dll",
+            "nvidia/cudnn/bin/cudnn_graph64_9.dll",
             "nvidia/cudnn/bin/cudnn_ops64_9.dll",
         ]);
         let expected = [
+            "nvidia/cu13/bin/x86_64/nvrtc-builtins64_135.dll",
+            "nvidia/cudnn/bin/cudnn_graph64_9.dll",
+            "nvidia/cudnn/bin/cudnn_ops64_9.dll",
             "nvidia/cuda_runtime/bin/cudart64_12.dll",
+            "nvidia/cu13/bin/x86_64/nvrtc64_130_0.dll",
             "nvidia/cu13/bin/x86_64/cublasLt64_13.dll",
             "nvidia/cu13/bin/x86_64/cublas64_13.dll",
             "nvidia/cudnn/bin/cudnn64_9.dll",
