@@ -27,9 +27,9 @@ const TENSORRT: [&str; 3] = ["nvinfer", "nvinfer_plugin", "nvonnxparser"];
 /// TensorRT opens these by name when it builds an engine; there may be one for each kind of GPU.
 const BUILDER_RESOURCES: &str = "nvinfer_builder_resource";
 
-/// Parts that libraries open by name. Those for Linux search beside themselves; those for Windows do not, and cuDNN then
-/// ends the whole program ("Invalid handle. Cannot load symbol").
-const PARTS: [&str; 2] = ["nvrtc-builtins", "cudnn_"];
+/// Parts that libraries open by name, those first that others need. The libraries for Linux search beside themselves;
+/// those for Windows do not, and cuDNN then ends the whole program ("Invalid handle. Cannot load symbol").
+const PARTS: [&str; 4] = ["nvrtc-builtins", "cudnn_graph", "cudnn_ops", "cudnn_"];
 
 /// The libraries for a provider, `cuda` or `tensorrt`, that came as wheels into the folder `root`, in the order in
 /// which they are to be loaded.
@@ -44,9 +44,12 @@ pub fn libraries(root: &Path, provider: &str) -> Vec<PathBuf> {
             move |path: &&PathBuf| stem_of(path).is_some_and(|name| name.starts_with(start));
         files.iter().filter(has_start)
     };
-    let parts = PARTS.into_iter().flat_map(starting);
-    let parts = parts.filter(|path| path.extension().is_some_and(|it| it == "dll"));
-    let mut paths: Vec<PathBuf> = parts.cloned().collect();
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for part in PARTS.into_iter().flat_map(starting) {
+        if part.extension().is_some_and(|it| it == "dll") && !paths.contains(part) {
+            paths.push(part.clone());
+        }
+    }
     paths.extend(CUDA.into_iter().flat_map(named).cloned());
     if provider == "tensorrt" {
         paths.extend(starting(BUILDER_RESOURCES).cloned());
@@ -181,6 +184,7 @@ mod tests {
             "nvidia/cudnn/bin/cudnn64_9.dll",
             "nvidia/cu13/bin/x86_64/nvrtc-builtins64_135.dll",
             "nvidia/cu13/bin/x86_64/nvrtc64_130_0.dll",
+            "nvidia/cudnn/bin/cudnn_adv64_9.dll",
             "nvidia/cudnn/bin/cudnn_graph64_9.dll",
             "nvidia/cudnn/bin/cudnn_ops64_9.dll",
         ]);
@@ -188,6 +192,7 @@ mod tests {
             "nvidia/cu13/bin/x86_64/nvrtc-builtins64_135.dll",
             "nvidia/cudnn/bin/cudnn_graph64_9.dll",
             "nvidia/cudnn/bin/cudnn_ops64_9.dll",
+            "nvidia/cudnn/bin/cudnn_adv64_9.dll",
             "nvidia/cuda_runtime/bin/cudart64_12.dll",
             "nvidia/cu13/bin/x86_64/nvrtc64_130_0.dll",
             "nvidia/cu13/bin/x86_64/cublasLt64_13.dll",
