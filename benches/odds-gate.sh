@@ -8,7 +8,7 @@
 #   --short     nine cells of 100 games at 400 nodes, some three minutes of one core: the form of CI
 #   --weights   the network to judge (WeightsFile); by default the one in the program
 #   --odds-weights  the network for odds to judge; by default <built in odds>
-#   --baseline  table to compare with; by default benches/odds-gate.tsv
+#   --baseline  table to compare with; by default benches/odds-gate.tsv, with --short benches/odds-gate-short.tsv
 #   --write     write the table there as a new baseline, besides comparing
 #   STOCKFISH   (variable) Stockfish's path; without it, or with --short, its cells are left out
 #
@@ -21,11 +21,15 @@
 # another network is within 8 points of its true value.
 set -euo pipefail
 here=$(dirname "$0")
-[ $# -ge 2 ] || { sed -n '2,23s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 scorn=$1 folder=$2
 shift 2
-short="" weights="" weights_file="" odds_network="<built in odds>" baseline="$here/odds-gate.tsv" write="" threads=2
+short="" weights="" weights_file="" odds_network="<built in odds>" baseline="" write="" threads=2
 while [ $# -gt 0 ]; do
+    case $1 in
+        --weights | --odds-weights | --baseline | --write | --threads)
+            [ $# -ge 2 ] || { echo "odds-gate.sh: $1 needs a value" >&2; exit 2; } ;;
+    esac
     case $1 in
         --short) short=yes ;;
         --weights) weights_file=$2 weights="WeightsFile=$2;" && shift ;;
@@ -37,7 +41,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ -z "$short" ] || baseline=${baseline%.tsv}-short.tsv
+[ -n "$baseline" ] || baseline="$here/odds-gate${short:+-short}.tsv"
 mkdir -p "$folder"
 # Errors of the games are in the log.
 failed() { echo "odds-gate.sh: games failed; the end of $folder/log:" >&2; tail -n 3 "$folder/log" >&2; exit 2; }
