@@ -16,9 +16,9 @@
 # temperature 0.3, Stockfish at a UCI_Elo) x plain PUCT, ScLimit 28, and ScLimit 28 with the network for odds; 150 games a
 # cell at 800 nodes, White gives the odds and draws its first moves (OpeningVariety, with the values of the baseline), so
 # that the games of a cell have different openings and its error is that of independent games. (ScLimit 200 hardly
-# differs from plain at so few nodes.) Exit status 1 if the mean over the cells that both tables have, of one of the three, is 15 points
-# or more below the baseline. The same network and program give the same table, those of Stockfish excepted; one cell of
-# another network is within 8 points of its true value.
+# differs from plain at so few nodes.) Exit status 1 if the mean of one of the three, over the cells that both tables
+# have, is 15 points or more below the baseline. The same network and program give the same table, the cells of
+# Stockfish excepted; one cell of another network is within 8 points of its true value.
 set -euo pipefail
 here=$(dirname "$0")
 [ $# -ge 2 ] || { sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -133,7 +133,7 @@ done
 [ -z "$write" ] || cp "$table" "$write"
 [ -s "$baseline" ] || { echo "odds-gate.sh: no baseline $baseline to compare with (write one with --write)" >&2; exit 2; }
 
-# The mean difference of each of both rules over the cells in both tables, and its error of 95 %.
+# The mean difference of each rule over the cells in both tables, and its error of 95 %.
 awk -F'\t' '
     FNR == 1 { next }
     { key = $1 FS $2 FS $3 }
