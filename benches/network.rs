@@ -49,13 +49,16 @@ fn backends(c: &mut Criterion) {
     }
 }
 
-/// From the embedded bytes to the first evaluation.
+/// From the bytes in the program to an evaluator.
 fn loading(c: &mut Criterion) {
-    let mut config = NetworkConfig::from(&Options::default());
-    config.backend = "rten".to_owned();
-    c.bench_function("load the built-in network", |b| {
-        b.iter(|| load_backend(&config, &|_| {}).map(|evaluator| evaluator.info().description));
-    });
+    for (weights, backend) in [("<built in>", "sparse"), ("<built in dense>", "rten")] {
+        let mut config = NetworkConfig::from(&Options::default());
+        config.weights = weights.to_owned();
+        config.backend = backend.to_owned();
+        c.bench_function(&format!("load {weights} with {backend}"), |b| {
+            b.iter(|| load_backend(&config, &|_| {}).expect("the program contains it"));
+        });
+    }
 }
 
 criterion_group!(benches, backends, loading);

@@ -8,7 +8,7 @@
 #   --short     nine cells of 100 games at 400 nodes, some three minutes of one core: the form of CI
 #   --weights   the network to judge (WeightsFile); by default the one in the program
 #   --odds-weights  the network for odds to judge; by default <built in odds>
-#   --baseline  table to compare with; by default benches/odds-gate.tsv
+#   --baseline  table to compare with; by default benches/odds-gate.tsv, with --short benches/odds-gate-short.tsv
 #   --write     write the table there as a new baseline, besides comparing
 #   STOCKFISH   (variable) Stockfish's path; without it, or with --short, its cells are left out
 #
@@ -16,16 +16,20 @@
 # temperature 0.3, Stockfish at a UCI_Elo) x plain PUCT, ScLimit 28, and ScLimit 28 with the network for odds; 150 games a
 # cell at 800 nodes, White gives the odds and draws its first moves (OpeningVariety, with the values of the baseline), so
 # that the games of a cell have different openings and its error is that of independent games. (ScLimit 200 hardly
-# differs from plain at so few nodes.) Exit status 1 if the mean over the cells that both tables have, of one of the three, is 15 points
-# or more below the baseline. The same network and program give the same table, those of Stockfish excepted; one cell of
-# another network is within 8 points of its true value.
+# differs from plain at so few nodes.) Exit status 1 if the mean of one of the three, over the cells that both tables
+# have, is 15 points or more below the baseline. The same network and program give the same table, the cells of
+# Stockfish excepted; one cell of another network is within 8 points of its true value.
 set -euo pipefail
 here=$(dirname "$0")
-[ $# -ge 2 ] || { sed -n '2,23s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 scorn=$1 folder=$2
 shift 2
-short="" weights="" weights_file="" odds_network="<built in odds>" baseline="$here/odds-gate.tsv" write="" threads=2
+short="" weights="" weights_file="" odds_network="<built in odds>" baseline="" write="" threads=2
 while [ $# -gt 0 ]; do
+    case $1 in
+        --weights | --odds-weights | --baseline | --write | --threads)
+            [ $# -ge 2 ] || { echo "odds-gate.sh: $1 needs a value" >&2; exit 2; } ;;
+    esac
     case $1 in
         --short) short=yes ;;
         --weights) weights_file=$2 weights="WeightsFile=$2;" && shift ;;
@@ -37,7 +41,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ -z "$short" ] || baseline=${baseline%.tsv}-short.tsv
+[ -n "$baseline" ] || baseline="$here/odds-gate${short:+-short}.tsv"
 mkdir -p "$folder"
 # Errors of the games are in the log.
 failed() { echo "odds-gate.sh: games failed; the end of $folder/log:" >&2; tail -n 3 "$folder/log" >&2; exit 2; }
@@ -129,7 +133,7 @@ done
 [ -z "$write" ] || cp "$table" "$write"
 [ -s "$baseline" ] || { echo "odds-gate.sh: no baseline $baseline to compare with (write one with --write)" >&2; exit 2; }
 
-# The mean difference of each of both rules over the cells in both tables, and its error of 95 %.
+# The mean difference of each rule over the cells in both tables, and its error of 95 %.
 awk -F'\t' '
     FNR == 1 { next }
     { key = $1 FS $2 FS $3 }

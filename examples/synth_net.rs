@@ -8,6 +8,7 @@ use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
+use scorn::lc0::Net;
 use synth::{Body, Embedding, Encoding, Policy, Smolgen, Spec};
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -88,6 +89,8 @@ fn main() -> Result<()> {
         seed: args.seed,
         ..Default::default()
     });
+    // Heads have to share the width, for instance.
+    Net::parse(&bytes).context("these sizes do not make a network")?;
     fs::write(&args.output, &bytes)
         .with_context(|| format!("cannot write {}", args.output.display()))?;
     println!("{} ({} bytes)", args.output.display(), bytes.len());

@@ -7,6 +7,7 @@
 # Example: docs/experiments/against.sh target/release/scorn stockfish noob_3moves.epd games 545 800 1900 \
 #     usual= visits=RootChoice=visits
 set -euo pipefail
+[ $# -ge 8 ] || { sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 scorn=$1 stockfish=$2 book=$3 folder=$4 pairs=$5 nodes=$6 theirs=$7
 shift 7
 mkdir -p "$folder"

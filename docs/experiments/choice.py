@@ -88,9 +88,9 @@ def losses(program, options, labels, nodes):
 
 
 def setting(text, program):
-    """A program and its options."""
-    before, colon, after = text.rpartition(":")
-    if colon:
+    """A program and its options, some of which have colons in their values."""
+    before, colon, after = text.partition(":")
+    if colon and "=" not in before:
         program, text = before, after
     return program, dict(pair.split("=", 1) for pair in text.split(";") if pair)
 

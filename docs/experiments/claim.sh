@@ -14,6 +14,7 @@
 #   TARGET=1 LIMIT=64 NODES=1000 MOST_NODES=4000 TEMPERATURE=0.3 GAMES=1000 docs/experiments/claim.sh ... 30
 # TEMPERATURE is that of the arm of this name; choose it such that its first generation has the ratio TARGET.
 set -euo pipefail
+[ $# -ge 4 ] || { sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 scorn=$(realpath "$1")
 folder=$2
 start=$(realpath "$3")

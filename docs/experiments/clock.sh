@@ -6,6 +6,7 @@
 # Usage: docs/experiments/clock.sh SCORN FOLDER BOOK [CONCURRENCY]
 # BOOK: openings (PGN or EPD).
 set -euo pipefail
+[ $# -ge 3 ] || { sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 scorn=$1
 folder=$2
 book=$3
@@ -19,12 +20,14 @@ play() {
     [ -s "$folder/$name.json" ] && return
     # Both engines of a game think all the time when they ponder.
     local at_a_time=$((${#@} > 0 ? concurrency / 3 : concurrency))
+    [ "$at_a_time" -gt 0 ] || at_a_time=1
     "$scorn" match "self;TimeManager=$first;Threads=1" "self;TimeManager=$second;Threads=1" --limit "clock=$clock" --margin 0 \
         --book "$book" --seed 20261122 --pairs "$pairs" --concurrency "$at_a_time" --pgn "$folder/$name.pgn" --json "$@" \
         > "$folder/$name.part" 2>> "$folder/log" &
     local match=$!
     while sleep 10; kill -0 "$match" 2> /dev/null; do
-        ps -o rss= --ppid "$match" | awk -v name="$name" -v OFS='\t' -v at="$(date +%s)" \
+        # Between games there may be no engine, which is an error of ps.
+        { ps -o rss= --ppid "$match" || true; } | awk -v name="$name" -v OFS='\t' -v at="$(date +%s)" \
             '{sum += $1; if ($1 > most) most = $1} END {if (NR) print name, at, NR, sum, most}' >> "$folder/memory.tsv"
     done
     wait "$match" || { echo "clock.sh: $name failed; the end of $folder/log:" >&2; tail -n 3 "$folder/log" >&2; exit 1; }

@@ -28,10 +28,19 @@ STAGES = (2, 10, 16, 24, 33)
 AHEAD = 1.5
 
 
+def side_of_scorn(game: chess.pgn.Game) -> chess.Color:
+    """The side whose name begins with "Scorn"."""
+    white, black = (game.headers[side].startswith("Scorn") for side in ("White", "Black"))
+    if white == black:
+        names = f"{game.headers['White']} and {game.headers['Black']}"
+        raise SystemExit(f"a game of {names}: the name of one of them, and no other, has to begin with Scorn")
+    return chess.WHITE if white else chess.BLACK
+
+
 def judged_moves(engine: chess.engine.SimpleEngine, game: chess.pgn.Game, nodes: int) -> list[dict]:
     """Of each move: whether Scorn played it, the pieces before it, the points that it cost its side (0 to 1), and the
     evaluation after it in pawns for Scorn."""
-    scorn = chess.WHITE if game.headers["White"].startswith("Scorn") else chess.BLACK
+    scorn = side_of_scorn(game)
 
     def evaluate(board: chess.Board) -> tuple[float, float]:
         score = engine.analyse(board, chess.engine.Limit(nodes=nodes), game=game)["score"].pov(scorn)

@@ -11,10 +11,15 @@
 #   STOCKFISH   (variable) Stockfish's path; without it its cells are left out
 #   CELLS       (variable) an extended regular expression: only the cells whose names it matches are played
 set -euo pipefail
+[ $# -ge 2 ] || { sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 scorn=$1
 folder=$2
 games=${3:-200}
+# A wrong expression is an error of bash, not a mismatch.
+[[ "" =~ ${CELLS:-} ]] || [ $? -eq 1 ] || { echo "odds.sh: CELLS is no regular expression: $CELLS" >&2; exit 2; }
 mkdir -p "$folder"
+# The cells that were printed: some tables have one in common.
+declare -A printed=()
 
 # The opponents.
 policy() { echo "WeightsFile=$1;NodeLimit=1;Temperature=$2;PolicyTemperature=1;RefineWeights="; }
@@ -63,6 +68,8 @@ cell() {
     if [[ $opponent == maia* && -z ${MAIA:-} || $opponent == stockfish* && -z ${STOCKFISH:-} ]]; then
         return 0
     fi
+    [[ -z ${printed[$name]:-} ]] || return 0
+    printed[$name]=yes
     if [[ $opponent == stockfish-* ]]; then
         if [ ! -s "$out.json" ]; then
             # The same position for each game; Stockfish errs at random.
@@ -200,3 +207,5 @@ for opponent in maia-1900 engine-10; do
     for_odds queen $opponent 20000 28
 done
 told queen maia-1900 20000 1900 28
+[ ${#printed[@]} -gt 0 ] ||
+    { echo "odds.sh: no cell has a name like '${CELLS:-}' and an opponent that is there (MAIA, STOCKFISH)" >&2; exit 1; }

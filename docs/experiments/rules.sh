@@ -7,6 +7,7 @@
 # Usage: docs/experiments/rules.sh SCORN FOLDER BOOK MINUTES [STOCKFISH]
 # BOOK: openings; PYTHON names an interpreter that has the packages of networks/training.
 set -euo pipefail
+[ $# -ge 4 ] || { sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 scorn=$(realpath "$1")
 folder=$2
 book=$(realpath "$3")

@@ -7,6 +7,7 @@
 # GAMES: of a point; those of figure 2 get three times as many. THEIRS names a folder with the paper's own games
 # (files/*.pgn of https://github.com/amjshl/compute_efficient_alphazero), which are counted, too.
 set -euo pipefail
+[ $# -ge 2 ] || { sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 scorn=$1
 folder=$2
 games=${3:-100}

@@ -5,6 +5,7 @@
 #
 # Usage: docs/experiments/strength.sh SCORN STOCKFISH BOOK FOLDER [PAIRS]
 set -euo pipefail
+[ $# -ge 4 ] || { sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 scorn=$1
 stockfish=$2
 book=$3
@@ -22,6 +23,11 @@ number() {
     grep -o "\"$1\": *-\?[0-9.]*" "$2" | sed -n '1s/.*: *//p'
 }
 
+# A rating without its decimals; nothing stays nothing.
+whole() {
+    [ -z "${1:-}" ] || LC_ALL=C printf '%.0f' "$1"
+}
+
 # A row: the player, its rating, and the options that select it.
 play() {
     local who=$1 elo=$2 options=$3
@@ -36,7 +42,8 @@ play() {
         echo "$(number "$name_of" "$folder/$name.json") "
     done)
     read -r wins draws losses score difference error <<< "${found//$'\n'/ }"
-    echo "| $who | $elo | $theirs | +$wins =$draws -$losses | $score | ${difference:-unknown} ${error:+(+- $error)} |"
+    difference=$(whole "$difference") error=$(whole "$error")
+    echo "| $who | $elo | $theirs | +$wins =$draws -$losses | $score | ${difference:-unknown}${error:+ (+- $error)} |"
 }
 
 echo "| | UCI_Elo | Stockfish's | games | score | difference in Elo |"

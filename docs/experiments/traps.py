@@ -3,7 +3,8 @@
 players gives (docs/analysis.md).
 
 Usage: scorn analyze GAMES.pgn --opponent-rating 1500 --json --annotate annotated.pgn > a.jsonl; traps.py a.jsonl
-The positions of a game follow each other, as scorn analyze writes them.
+The positions of a game follow each other, as scorn analyze writes them. A trap that the last move of a game sets is left
+out: nobody replied.
 """
 
 import json
@@ -22,9 +23,16 @@ def mistakes(records: list[dict]) -> Iterator[tuple[float, bool]]:
             yield mistake["p"], mistake["move"] == record["played"]
 
 
+def game_of(record: dict) -> str:
+    """The game of a position, from its name ("game 3, move 12...")."""
+    return record.get("name", "").partition(", move ")[0]
+
+
 def traps(records: list[dict]) -> Iterator[tuple[float, bool]]:
     """Of each trap that was set: the probability of the reply, and whether it was played."""
     for record, after in zip(records, records[1:]):
+        if game_of(record) != game_of(after):
+            continue
         for trap in record.get("traps", []):
             if trap["move"] == record.get("played") and after.get("played"):
                 yield trap["mistake"]["p"], trap["mistake"]["move"] == after["played"]
@@ -57,6 +65,8 @@ def table(kinds: list[list[tuple[float, bool]]]) -> Iterator[str]:
 
 
 def main() -> None:
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
     records = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
     print("| Probability | Likely mistakes | mean p | played | Traps set | mean p | fallen into |")
     print("|---|---|---|---|---|---|---|")

@@ -106,6 +106,8 @@ def main():
     parser.add_argument("--opponent", type=int, default=1500)
     parser.add_argument("--option", action="append", default=[])
     args = parser.parse_args()
+    if args.games < 2:
+        parser.error("--games: pairs of games are compared, so there have to be two at least")
     options = dict(option.split("=", 1) for option in args.option)
     if args.rating:
         options["UCI_Opponent"] = f"none {args.rating} human Somebody"

@@ -75,6 +75,9 @@ pub fn convert(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
             bail!("{network} is no ONNX model (.onnx), of which a network file of lc0 can be made")
         }
         false if is_onnx => {
+            let bytes = read_model(args, built_in)?;
+            // What cannot be put into one is reported as such at once.
+            from_onnx(&bytes, args.input_format).map_err(|error| error.in_file(&args.network))?;
             bail!("{network} is an ONNX model already: name a .pb.gz or .pb file to write")
         }
         false => {}
@@ -125,12 +128,7 @@ fn wrap(args: &ConvertArgs, built_in: Option<&[u8]>, output: &Path) -> Result<()
         bail!("{flag} has no effect on an ONNX model, which is kept as it is");
     }
     let file = NewFile::create(output, args.force, std::slice::from_ref(&args.network))?;
-    let model = match built_in {
-        Some(model) => Cow::Borrowed(model),
-        None => files::read(&args.network, MAX_MODEL_BYTES)
-            .with_context(|| format!("cannot read {}", args.network.display()))?
-            .into(),
-    };
+    let model = read_model(args, built_in)?;
     let mut bytes =
         from_onnx(&model, args.input_format).map_err(|error| error.in_file(&args.network))?;
     if has_ending(output, ".gz") {
@@ -142,6 +140,16 @@ fn wrap(args: &ConvertArgs, built_in: Option<&[u8]>, output: &Path) -> Result<()
     file.finish_with(&bytes)?;
     print_line!("{} ({} bytes)", output.display(), bytes.len());
     Ok(())
+}
+
+/// The ONNX model to convert: one inside the program, or that of the file.
+fn read_model<'a>(args: &ConvertArgs, built_in: Option<&'a [u8]>) -> Result<Cow<'a, [u8]>> {
+    Ok(match built_in {
+        Some(model) => Cow::Borrowed(model),
+        None => files::read(&args.network, MAX_MODEL_BYTES)
+            .with_context(|| format!("cannot read {}", args.network.display()))?
+            .into(),
+    })
 }
 
 /// A format of input planes by lc0's name, in any case.

@@ -51,10 +51,10 @@ pub struct Description {
     pub value_heads: Vec<String>,
     /// The moves-left head as text.
     pub moves_left: Option<String>,
-    /// Number of parameters.
-    pub parameters: u64,
-    /// The encoding of the layers.
-    pub encoding: String,
+    /// Number of parameters; `None` of an embedded ONNX model, whose layers are not lc0's.
+    pub parameters: Option<u64>,
+    /// The encodings of the layers, separated by commas; `None` likewise.
+    pub encoding: Option<String>,
     /// The lowest lc0 version that reads the file.
     pub min_version: Option<String>,
     /// The licence stated in the file.
@@ -85,13 +85,14 @@ impl Description {
     fn of_file(net: &Net) -> Description {
         let proto = net.proto();
         let mut parameters = 0;
-        let mut encoding = "LINEAR16";
+        let mut encodings = Vec::new();
         let default = proto
             .format
             .as_ref()
             .and_then(|f| f.weights_encoding)
             .unwrap_or(1);
-        if let Some(weights) = &proto.weights {
+        let layers = proto.weights.as_ref().filter(|_| !net.is_onnx());
+        if let Some(weights) = layers {
             weights.visit_layers(&mut |layer| {
                 let (name, bytes) = match layer.encoding.filter(|&e| e != 0).unwrap_or(default) {
                     2 => ("FLOAT16", 2),
@@ -99,7 +100,9 @@ impl Description {
                     4 => ("FLOAT32", 4),
                     _ => ("LINEAR16", 2),
                 };
-                encoding = name;
+                if !layer.params().is_empty() && !encodings.contains(&name) {
+                    encodings.push(name);
+                }
                 parameters += (layer.params().len() / bytes) as u64;
             });
         }
@@ -121,8 +124,8 @@ impl Description {
             value: net.format().value.to_string(),
             value_heads: Vec::new(),
             moves_left: None,
-            parameters,
-            encoding: encoding.to_owned(),
+            parameters: layers.map(|_| parameters),
+            encoding: layers.map(|_| encodings.join(", ")),
             min_version: proto.min_version.as_ref().map(version),
             license: proto.license.clone().filter(|text| !text.is_empty()),
             training: proto.training_params.as_ref().map(training),
@@ -261,6 +264,11 @@ impl Net {
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = |label: &str, text: &str| writeln!(f, "{label:<12} {text}");
+        // Of an embedded model no layers are known.
+        let head = |format: &str, layers: &str| match self.format.structure {
+            Structure::Onnx => format.to_owned(),
+            _ => format!("{format} ({layers})"),
+        };
         if let Some(name) = &self.name {
             line("network", name)?;
         }
@@ -268,14 +276,11 @@ impl fmt::Display for Description {
         line("body", &self.architecture)?;
         line("structure", self.format.structure.lc0_name())?;
         line("input", self.format.input.lc0_name())?;
-        line(
-            "policy",
-            &format!("{} ({})", self.format.policy, self.policy),
-        )?;
+        line("policy", &head(self.format.policy.lc0_name(), &self.policy))?;
         if self.policy_heads.len() > 1 {
             line("", &format!("heads: {}", self.policy_heads.join(", ")))?;
         }
-        line("value", &format!("{} ({})", self.format.value, self.value))?;
+        line("value", &head(self.format.value.lc0_name(), &self.value))?;
         if self.value_heads.len() > 1 {
             line("", &format!("heads: {}", self.value_heads.join(", ")))?;
         }
@@ -285,13 +290,10 @@ impl fmt::Display for Description {
             (None, MovesLeftFormat::None) => line("moves left", "none")?,
         }
         // An embedded model has its own.
-        if self.format.structure != Structure::Onnx {
+        if let (Some(parameters), Some(encoding)) = (self.parameters, &self.encoding) {
             let activation = format!("{:?}", self.format.default_activation).to_lowercase();
             line("activation", &activation)?;
-            line(
-                "parameters",
-                &format!("{} ({})", self.parameters, self.encoding),
-            )?;
+            line("parameters", &format!("{parameters} ({encoding})"))?;
         }
         if let Some(version) = &self.min_version {
             line("min version", &format!("lc0 {version}"))?;

@@ -81,7 +81,8 @@ pub enum DataType {
     /// 16-bit floats with the range of 32-bit ones, for recent GPUs.
     #[value(name = "bf16")]
     BFloat16,
-    /// 8-bit integers in the body, calibrated on real positions: a quarter of the size, for CPUs.
+    /// 8-bit integers in most layers of the body, which then take a quarter of their size; calibrated on real
+    /// positions, for CPUs.
     #[value(name = "int8")]
     Int8,
 }

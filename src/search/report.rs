@@ -170,7 +170,8 @@ pub struct MoveStat {
     pub u: f32,
     /// The score that selection compares, Q + U. It is not adjusted when WDL contempt is removed from Q.
     pub s: f32,
-    /// The network's own W-L for the position after the move.
+    /// W-L of the position after the move by itself, without a search: the network's, rescaled where there is WDL
+    /// contempt, which is not removed from it.
     pub v: Option<f32>,
     /// What is certain about the result, for the side to move at the root.
     pub bounds: Bounds,

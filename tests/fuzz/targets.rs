@@ -59,3 +59,33 @@ fn every_target_has_seeds() {
         }
     }
 }
+
+/// `fuzz/` is a workspace of its own. Where its lock lacks a crate, the first `cargo fuzz` takes the newest version and
+/// changes the file.
+#[test]
+fn the_lock_of_the_nightly_targets_has_all_crates_of_the_program() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    let (manifest, lock) = (read("Cargo.toml"), read("fuzz/Cargo.lock"));
+    let program = lock.split("[[package]]\n");
+    let program = program.filter(|package| package.starts_with("name = \"scorn\"\n"));
+    let program = program.collect::<String>();
+    let mut crates = 0;
+    for section in manifest.split("\n[").skip(1) {
+        let (head, lines) = section.split_once('\n').unwrap();
+        let is_built = head.ends_with("dependencies]") && head != "dev-dependencies]";
+        for line in lines
+            .lines()
+            .filter(|line| is_built && !line.starts_with('#'))
+        {
+            if let Some((name, _)) = line.split_once(" = ") {
+                assert!(
+                    program.contains(&format!(" \"{name}\",\n")),
+                    "fuzz/Cargo.lock lacks {name}: run cargo metadata in fuzz/"
+                );
+                crates += 1;
+            }
+        }
+    }
+    assert!(crates > 30, "{crates}");
+}

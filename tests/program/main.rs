@@ -17,6 +17,7 @@ mod options_command;
 mod options_doc;
 mod profiles;
 mod reports;
+mod scripts;
 mod selfplay;
 mod stats;
 mod train;

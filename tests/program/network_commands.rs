@@ -230,6 +230,11 @@ fn what_cannot_be_converted_is_rejected_with_the_reason_and_nothing_is_written()
         (&packed, &out, "is no ONNX model"),
         (Path::new("<built in>"), &out, "(a sparse network)"),
         (
+            Path::new("<built in>"),
+            &at("out.onnx"),
+            "(a sparse network)",
+        ),
+        (
             Path::new("<built in dense>"),
             &at("out.onnx"),
             "is an ONNX model already",
@@ -273,6 +278,14 @@ fn an_embedded_model_is_described_only_if_it_can_be_read() {
         !described.contains("activation") && !described.contains("parameters"),
         "{described}"
     );
+    // Nothing is known of its heads' layers.
+    assert!(
+        described.contains("VALUE_WDL\n") && !described.contains('('),
+        "{described}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout(&scorn(&["describe", "--json", raw]))).unwrap();
+    assert!(json["parameters"].is_null() && json["encoding"].is_null());
     let mut bytes = std::fs::read(raw).unwrap();
     // The version of ONNX, with which a model begins, and its graph.
     let model = [0x08, 0x08, 0x3a];

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Checks parts of the scripts of docs/experiments that would give wrong tables without an error.
+
+usage: experiments.py. Needs python-chess.
+"""
+
+import importlib.util
+import io
+from pathlib import Path
+
+import chess
+import chess.pgn
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs/experiments"
+
+
+def check(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def settings_have_colons():
+    setting = load("choice").setting
+    schedule = "50:0.5 500:0.9"
+    for text, expected in [
+        ("", ("scorn", {})),
+        ("CPuct=1.3;FpuValue=0.3", ("scorn", {"CPuct": "1.3", "FpuValue": "0.3"})),
+        ("./other:", ("./other", {})),
+        ("./other:CPuct=1.3", ("./other", {"CPuct": "1.3"})),
+        (f"HybridRatioSchedule={schedule}", ("scorn", {"HybridRatioSchedule": schedule})),
+        (f"./other:HybridRatioSchedule={schedule}", ("./other", {"HybridRatioSchedule": schedule})),
+    ]:
+        check(setting(text, "scorn") == expected, f"{text}: {setting(text, 'scorn')}")
+
+
+def one_player_is_scorn():
+    side = load("losses").side_of_scorn
+    read = lambda white, black: chess.pgn.read_game(io.StringIO(f'[White "{white}"]\n[Black "{black}"]\n\n*\n'))  # noqa: E731
+    check(side(read("Scorn 0.1.0", "Stockfish 15.1")) == chess.WHITE, "White")
+    check(side(read("Stockfish 15.1", "Scorn 0.1.0")) == chess.BLACK, "Black")
+    for players in [("Stockfish", "lc0"), ("Scorn", "Scorn 2")]:
+        try:
+            side(read(*players))
+        except SystemExit as error:
+            check(players[0] in str(error) and players[1] in str(error), str(error))
+        else:
+            check(False, f"{players} was accepted")
+
+
+def a_trap_of_the_last_move_is_left_out():
+    traps = load("traps").traps
+    trap = {"move": "e2e4", "mistake": {"move": "e7e5", "p": 0.4}}
+    setting = {"name": "game 1, move 40.", "played": "e2e4", "traps": [trap]}
+    reply = {"name": "game 1, move 40...", "played": "e7e5"}
+    other = {"name": "game 2, move 1.", "played": "d2d4"}
+    check(list(traps([setting, reply, other])) == [(0.4, True)], "the reply")
+    check(list(traps([setting, other])) == [], "the first move of the next game")
+
+
+def main():
+    settings_have_colons()
+    one_player_is_scorn()
+    a_trap_of_the_last_move_is_left_out()
+    print("settings, sides and traps are read as they are meant")
+
+
+if __name__ == "__main__":
+    main()
