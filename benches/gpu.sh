@@ -28,6 +28,9 @@ engine= runtime= backend=cuda part=all lc0= lc0_backend=cuda-fp16 page= time=300
 networks=()
 while [ $# -gt 0 ]; do
     case "$1" in
+        --*) [ $# -ge 2 ] || { echo "$1 needs a value, or is unknown (see the head of this file)" >&2; exit 2; } ;;
+    esac
+    case "$1" in
         --engine) engine=$2; shift 2 ;;
         --runtime) runtime=$2; shift 2 ;;
         --backend) backend=$2; shift 2 ;;

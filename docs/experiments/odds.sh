@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The games of docs/odds.md with the networks in the program: White gives odds to opponents of several kinds, with each
-# rule of the giver. Prints a line of a table for each cell; resumes where it was stopped. With 200 games a cell some
-# three hours of one core; the cells of the page come first.
+# rule of the giver. Prints a line of a table for each cell; resumes where it was stopped, with the same program and as
+# many games. With 200 games a cell some three hours of one core; the cells of the page come first.
 #
 # The giver draws its first moves (OpeningVariety): without that most of the games of a cell are of one opening, and
 # their errors are not those of independent games.
@@ -18,6 +18,11 @@ games=${3:-200}
 # A wrong expression is an error of bash, not a mismatch.
 [[ "" =~ ${CELLS:-} ]] || [ $? -eq 1 ] || { echo "odds.sh: CELLS is no regular expression: $CELLS" >&2; exit 2; }
 mkdir -p "$folder"
+# Cells of another program or with other errors would be printed as if they were of this run.
+made_by="$("$scorn" --version), $games games a cell"
+[ -e "$folder/made-by" ] || echo "$made_by" > "$folder/made-by"
+[ "$(< "$folder/made-by")" = "$made_by" ] ||
+    { echo "odds.sh: $folder has cells of $(< "$folder/made-by"): name another folder for $made_by" >&2; exit 2; }
 # The cells that were printed: some tables have one in common.
 declare -A printed=()
 

@@ -50,19 +50,27 @@ fn a_script_without_arguments_prints_its_usage() {
 }
 
 #[test]
+fn an_option_without_its_value_is_an_error_that_names_it() {
+    let (output, errors) = run(Command::new(script("benches/gpu.sh")).arg("--engine"));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors.contains("--engine needs a value"), "{errors}");
+}
+
+#[test]
 fn the_table_of_odds_has_each_cell_once_and_says_if_it_has_none() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("scorn");
     write_script(&program, PROGRAM);
-    let play = |cells: &str| {
+    let play_games = |games: &str, cells: &str| {
         let mut command = Command::new(script("docs/experiments/odds.sh"));
         let command = command.arg(&program).arg(folder.path().join("games"));
         run(command
-            .arg("4")
+            .arg(games)
             .env("CELLS", cells)
             .env_remove("MAIA")
             .env_remove("STOCKFISH"))
     };
+    let play = |cells: &str| play_games("4", cells);
     let (output, errors) = play("^queen engine-10 800 (odds-)?plain$");
     let table = String::from_utf8(output.stdout).unwrap();
     assert_eq!(
@@ -81,6 +89,11 @@ fn the_table_of_odds_has_each_cell_once_and_says_if_it_has_none() {
         assert!(errors.contains(reason), "{errors}");
         assert!(output.stdout.is_empty());
     }
+    // Finished cells are those of one program and number of games.
+    let (output, errors) = play_games("8", "plain");
+    assert_eq!(output.status.code(), Some(2));
+    let reason = "has cells of scorn 1, 4 games a cell: name another folder for scorn 1, 8 games";
+    assert!(errors.contains(reason), "{errors}");
 }
 
 /// On one or two cores, too.
