@@ -150,7 +150,7 @@ fn broken_files(folder: &std::path::Path) -> Vec<(PathBuf, &'static str)> {
         (write("text.onnx", b"<html>404</html>"), "damaged"),
         (write("short.onnx", &tiny[..tiny.len() / 2]), "damaged"),
         (folder.join("missing.pb.gz"), "os error"),
-        (folder.to_owned(), "os error"),
+        (folder.to_owned(), "it is a folder"),
     ];
     if let Some(maia) = shared("nets/maia-1900.pb.gz") {
         let maia = fs::read(maia).unwrap();

@@ -336,7 +336,7 @@ fn version_in_name(name: &str) -> Option<Vec<u32>> {
     numbers.map(|number| number.parse().ok()).collect()
 }
 
-/// The version in the name of a library, or, as in Windows that has none, of the wheel that the library is from.
+/// The version in the name of a library, or, where that has none (on Windows), of the wheel that the library is from.
 fn version_of(library: &Path) -> Option<String> {
     let numbers = version_in_name(&library.file_name()?.to_string_lossy())?;
     if !numbers.is_empty() {
