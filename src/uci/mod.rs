@@ -43,7 +43,7 @@ use crate::{
 /// Maximum time that `quit` waits for the last answer, and for a network that is being loaded.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum time to flush the output at the end, for a reader that does not read.
+/// How long the output waits for its reader to take a line at the end.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum length of a line in bytes; no game has as many moves.

@@ -90,12 +90,11 @@ impl Output {
         }
     }
 
-    /// Waits until everything is written, at most for `timeout`.
-    pub fn flush(&self, timeout: Duration) {
-        let deadline = Instant::now() + timeout;
-        self.0.lines.flush(deadline);
+    /// Waits until everything is written, as long as the readers take a line every `patience`.
+    pub fn flush(&self, patience: Duration) {
+        self.0.lines.flush(patience);
         let log = Arc::clone(&self.0.log.lock().queue);
-        log.flush(deadline);
+        log.flush(patience);
     }
 
     /// Prints a message for the user, always on one line.
@@ -218,7 +217,10 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::{
+        sync::mpsc::{Receiver, Sender, channel},
+        thread,
+    };
 
     use super::*;
     use crate::threads::faults;
@@ -278,7 +280,7 @@ mod tests {
             output.line(&format!("info nodes {number}"));
         }
         // Lines reach the reader while the log waits.
-        assert!(output.0.lines.flush(Instant::now() + 60 * SECOND));
+        assert!(output.0.lines.flush(60 * SECOND));
         // `write_fmt` writes a line in several parts.
         for _ in 0..2 * MAX_QUEUED_LINES + 2000 {
             sender.send(()).unwrap();
@@ -293,6 +295,27 @@ mod tests {
             end.contains(" lines are missing\n") && end.ends_with("< readyok\n"),
             "{end}"
         );
+    }
+
+    #[test]
+    fn a_slow_reader_gets_every_line_before_the_end() {
+        let (sender, to, text) = slow();
+        let output = Output::new(to);
+        for number in 0..10 {
+            output.line(&format!("info nodes {number}"));
+        }
+        let reader = thread::spawn(move || {
+            // Each line is written in two parts.
+            for _ in 0..2 * 10 {
+                thread::sleep(SECOND / 4);
+                sender.send(()).unwrap();
+            }
+            sender
+        });
+        // All of them take longer than one may.
+        output.flush(4 * SECOND);
+        assert!(text.lock().ends_with("info nodes 9\n"), "{}", text.lock());
+        reader.join().unwrap();
     }
 
     #[test]

@@ -2,7 +2,10 @@
 //!
 //! `models/` checks this file under every order of its threads: it uses nothing but `parking_lot`.
 
-use std::{collections::VecDeque, time::Instant};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -16,6 +19,8 @@ struct QueueState<T> {
     items: VecDeque<T>,
     /// Whether an item is being written.
     is_writing: bool,
+    /// How many items were written.
+    written: u64,
     /// Whether no more items will be added.
     is_over: bool,
     /// Whether nobody reads what is written.
@@ -28,6 +33,7 @@ impl<T> WriteQueue<T> {
             state: Mutex::new(QueueState {
                 items: VecDeque::new(),
                 is_writing: false,
+                written: 0,
                 is_over: false,
                 is_closed: false,
             }),
@@ -79,6 +85,7 @@ impl<T> WriteQueue<T> {
             let is_read = write(item);
             state = self.state.lock();
             state.is_writing = false;
+            state.written += 1;
             if !is_read {
                 state.is_closed = true;
                 state.items.clear();
@@ -87,11 +94,17 @@ impl<T> WriteQueue<T> {
         }
     }
 
-    /// Waits until everything is written, at most until the deadline. Returns whether nothing waits any more.
-    pub(super) fn flush(&self, deadline: Instant) -> bool {
+    /// Waits until everything is written, as long as the reader takes an item every `patience`. Returns whether nothing
+    /// waits any more.
+    pub(super) fn flush(&self, patience: Duration) -> bool {
         let mut state = self.state.lock();
+        let (mut written, mut deadline) = (state.written, Instant::now() + patience);
         while (state.is_writing || !state.items.is_empty()) && !state.is_closed {
-            if self.changed.wait_until(&mut state, deadline).timed_out() {
+            if state.written != written {
+                (written, deadline) = (state.written, Instant::now() + patience);
+            }
+            let is_late = self.changed.wait_until(&mut state, deadline).timed_out();
+            if is_late && state.written == written {
                 return false;
             }
         }

@@ -66,6 +66,7 @@ def check(name: str, game: chess.pgn.Game, chunk: bytes) -> int:
     nodes = list(game.mainline())
     score = {"1-0": 1, "0-1": -1, "1/2-1/2": 0}[game.headers["Result"]]
     samples = [position(chunk[at : at + LAYOUT.size]) for at in range(0, len(chunk), LAYOUT.size)]
+    compared = 0
     searched = [(ply, node) for ply, node in enumerate(nodes) if "random" not in node.comment]
     assert len(samples) == len(searched), f"{name}: {len(samples)} positions of {len(searched)} moves"
     for (ply, node), sample in zip(searched, samples):
@@ -96,11 +97,21 @@ def check(name: str, game: chess.pgn.Game, chunk: bytes) -> int:
         for kind in ("root", "best", "played"):
             q, d = values[f"{kind}_q"], values[f"{kind}_d"]
             assert d >= 0 and abs(q) + d <= 1.0001, where
-        # The evaluation of the move played, in centipawns.
+        # The evaluation of the move played: per mille, and the advantage in a model in which wins and losses are the
+        # tails of a logistic distribution.
+        wdl = [int(part) / 1000 for part in node.comment.split("[%wdl ")[1].split("]")[0].split(",")]
+        win, draw, loss = wdl if own else wdl[::-1]
+        assert abs(win - loss - values["played_q"]) < 0.0011 and abs(draw - values["played_d"]) < 0.0011, where
         reported = node.eval().pov(own)
-        if not reported.is_mate():
-            expected = math.atan(reported.score() / 90) / 1.5637541897
-            assert abs(values["played_q"] - expected) < 0.006, f"{where}: {values} {reported}"
+        win, loss = ((1 - values["played_d"] + sign * values["played_q"]) / 2 for sign in (1, -1))
+        if not reported.is_mate() and min(win, loss, values["played_d"]) > 0.02:
+            above, below = math.log(1 / loss - 1), math.log(1 / win - 1)
+            expected = (above - below) / (above + below)
+            # Beyond that another formula may take its place.
+            if abs(expected) < 0.99:
+                assert abs(reported.score() / 100 - expected) < 0.0051, f"{where}: {values} {reported}"
+                compared += 1
+    assert compared > 0, f"{name}: no evaluation was compared"
     return len(samples)
 
 
