@@ -663,9 +663,11 @@ mod tests {
     #[test]
     fn a_superseded_network_is_not_kept() {
         let (release, released) = channel::<()>();
-        let released = Mutex::new(released);
+        let (begin, begun) = channel();
+        let (released, begin) = (Mutex::new(released), Mutex::new(begin));
         let load = move |options: &Options, _| {
             if options.weights_file == "slow" {
+                begin.lock().send(()).unwrap();
                 let _ = released.lock().recv();
             }
             Ok(Arc::new(Named(options.weights_file.clone())) as Arc<dyn Evaluator>)
@@ -674,9 +676,12 @@ mod tests {
         let mut options = Options::default();
         options.set("WeightsFile", "slow").unwrap();
         loader.request(&options, &[], Retry::No, |_| {});
+        begun.recv().unwrap();
         options.set("WeightsFile", "quick").unwrap();
-        assert_eq!(request(&loader, &options).unwrap().describe(), "quick");
+        loader.request(&options, &[], Retry::No, |_| {});
         release.send(()).unwrap();
+        let networks = loader.wait(&StopSignal::default(), None).unwrap();
+        assert_eq!(networks.describe(), "quick");
         loader.close(Duration::from_secs(60));
         // The next game has a new cache before the same network.
         loader.clear_caches();
