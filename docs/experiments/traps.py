@@ -3,8 +3,8 @@
 players gives (docs/analysis.md).
 
 Usage: scorn analyze GAMES.pgn --opponent-rating 1500 --json --annotate annotated.pgn > a.jsonl; traps.py a.jsonl
-The positions of a game follow each other, as scorn analyze writes them. A trap that the last move of a game sets is left
-out: nobody replied.
+The positions of a game follow each other, as scorn analyze writes them. A trap that the last move of a game sets is
+left out: nobody replied.
 """
 
 import json

@@ -32,8 +32,8 @@ pub struct PgnGame {
 }
 
 impl PgnGame {
-    /// `Carlsen, Magnus - Anand, Viswanathan`, without control characters, which could change a terminal's state; `None`
-    /// if the tags name no player.
+    /// `Carlsen, Magnus - Anand, Viswanathan`, without control characters, which could change a terminal's state;
+    /// `None` if the tags name no player.
     pub fn players(&self) -> Option<String> {
         let name = |tag: &str| {
             let tag = self.tags.iter().find(|(name, _)| name == tag);

@@ -48,8 +48,8 @@ pub fn per_mille(value: Value) -> [u32; 3] {
     [win, 1000 - win - loss, loss]
 }
 
-/// The value in pawns, as readers of `[%eval]` in PGN comments expect it: as in Stockfish, with an advantage of one pawn
-/// a win has a probability of one half. At most 99.99, beyond which readers expect a mate.
+/// The value in pawns, as readers of `[%eval]` in PGN comments expect it: as in Stockfish, with an advantage of one
+/// pawn a win has a probability of one half. At most 99.99, beyond which readers expect a mate.
 pub fn pawns(value: Value) -> f64 {
     let hundredths = score(value, 0.0, ScoreType::WdlMu).clamp(-9999, 9999);
     f64::from(hundredths) / 100.0

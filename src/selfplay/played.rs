@@ -209,8 +209,8 @@ impl PlayedGame {
     }
 }
 
-/// `[%eval 0.31,12] [%wdl 402,420,178] [%nodes 800]`: the evaluation for White in pawns and the depth, White's wins, draws
-/// and losses in per mille, and the nodes.
+/// `[%eval 0.31,12] [%wdl 402,420,178] [%nodes 800]`: the evaluation for White in pawns and the depth, White's wins,
+/// draws and losses in per mille, and the nodes.
 fn comment(played: &PlayedMove, turn: Color) -> String {
     let search_result = match &played.source {
         MoveSource::Book => return String::new(),

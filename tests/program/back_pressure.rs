@@ -191,8 +191,8 @@ mod unix {
             writer.write(&record).unwrap();
         }
         writer.finish().unwrap();
-        // It reports as much per position as Stockfish. All requests, and all that is printed for them, are more than the
-        // pipes and the queues of lines take.
+        // It reports as much per position as Stockfish. All requests, and all that is printed for them, are more than
+        // the pipes and the queues of lines take.
         let report = "info depth 1 seldepth 2 multipv 1 score cp 33 nodes 20 nps 20000 hashfull 0 tbhits 0 time 1 pv e2e4";
         let answer =
             format!("echo '{report}'; echo '{report}'; echo '{report}'; echo bestmove e2e4");
