@@ -8,8 +8,8 @@ use super::{
     traps::TrapRecord,
 };
 use crate::{
-    chess::wdl::{self, Value},
-    pgn::write::GameText,
+    chess::wdl::Value,
+    pgn::write::{GameText, white_eval, white_wdl},
 };
 
 /// The PGN of a reviewed game.
@@ -57,9 +57,7 @@ fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>, times: &str)
     if let Some(line) = after.and_then(best_objectively) {
         let turn = !reviewed.turn;
         parts.push(format!("[%eval {}]", eval(line, turn)));
-        let [win, draw, loss] = objective_wdl(line);
-        let (white, black) = turn.fold_wb((win, loss), (loss, win));
-        parts.push(format!("[%wdl {white},{draw},{black}]"));
+        parts.push(format!("[%wdl {}]", white_wdl(objective_wdl(line), turn)));
     }
     if !times.is_empty() {
         parts.push(times.to_owned());
@@ -95,16 +93,11 @@ fn eval(line: &LineRecord, turn: Color) -> String {
         .objective
         .as_ref()
         .map_or(line.mate, |found| found.mate);
-    if let Some(moves) = mate {
-        return format!("#{}", turn.fold_wb(moves, -moves));
-    }
     let [win, draw, loss] = objective_wdl(line).map(|part| part as f32 / 1000.0);
     let value = Value {
         wl: win - loss,
         d: draw,
         m: 0.0,
     };
-    let pawns = wdl::pawns(value);
-    // No "-0.00".
-    format!("{:.2}", turn.fold_wb(pawns, -pawns) + 0.0)
+    white_eval(value, mate, turn)
 }

@@ -32,13 +32,16 @@ pub struct PgnGame {
 }
 
 impl PgnGame {
+    /// The value of a tag.
+    pub fn tag(&self, name: &str) -> Option<&str> {
+        let found = self.tags.iter().find(|(tag, _)| tag == name);
+        found.map(|(_, value)| &**value)
+    }
+
     /// `Carlsen, Magnus - Anand, Viswanathan`, without control characters, which could change a terminal's state;
     /// `None` if the tags name no player.
     pub fn players(&self) -> Option<String> {
-        let name = |tag: &str| {
-            let tag = self.tags.iter().find(|(name, _)| name == tag);
-            tag.map_or("?", |(_, value)| value)
-        };
+        let name = |tag| self.tag(tag).unwrap_or("?");
         let (white, black) = (name("White"), name("Black"));
         let names = format!("{white} - {black}").replace(char::is_control, " ");
         (white != "?" || black != "?").then_some(names)

@@ -98,8 +98,7 @@ pub fn weights(options: &Options, item: &Item, side: Color) -> String {
     }
     let rating = item.game.as_ref().and_then(|game| {
         let name = side.fold_wb("WhiteElo", "BlackElo");
-        let tag = game.tags.iter().find(|(tag, _)| tag == name);
-        let rating = tag.and_then(|(_, value)| value.trim().parse::<u32>().ok());
+        let rating = game.tag(name)?.trim().parse::<u32>().ok();
         // Databases write 0 for an unknown rating.
         rating.filter(|&rating| rating > 0)
     });

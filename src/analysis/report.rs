@@ -64,11 +64,7 @@ fn as_script(module: &str) -> Option<String> {
 
 fn game(review: &GameReview) -> Value {
     let game = &review.game;
-    let tag = |name: &str| {
-        let mut tags = game.tags.iter();
-        let found = tags.find(|(tag, _)| tag == name);
-        found.map_or("", |(_, value)| value).to_owned()
-    };
+    let tag = |name| game.tag(name).unwrap_or("");
     json!({
         "white": tag("White"),
         "black": tag("Black"),

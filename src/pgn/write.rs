@@ -1,9 +1,12 @@
 //! Writes games for all readers of PGN: tags, moves in standard algebraic notation, one comment per move, lines of at
 //! most 100 characters unless a comment is longer.
 
-use shakmaty::{Chess, EnPassantMode, Position, fen::Fen, san::SanPlus};
+use shakmaty::{Chess, Color, EnPassantMode, Position, fen::Fen, san::SanPlus};
 
-use crate::chess::PackedMove;
+use crate::chess::{
+    PackedMove,
+    wdl::{self, Value},
+};
 
 /// Maximum line length, unless a comment is longer.
 const LINE: usize = 100;
@@ -84,6 +87,22 @@ impl GameText<'_> {
         tokens.push(self.result.to_owned());
         tokens
     }
+}
+
+/// White's evaluation for a mark `[%eval 0.31]` or `[%eval #-4]`, of a value and perhaps a mate that are `side`'s.
+pub fn white_eval(value: Value, mate: Option<i32>, side: Color) -> String {
+    if let Some(moves) = mate {
+        return format!("#{}", side.fold_wb(moves, -moves));
+    }
+    let pawns = wdl::pawns(value);
+    // No "-0.00".
+    format!("{:.2}", side.fold_wb(pawns, -pawns) + 0.0)
+}
+
+/// White's wins, draws and losses for a mark `[%wdl 402,420,178]`, of those of `side`, in per mille.
+pub fn white_wdl([win, draw, loss]: [u32; 3], side: Color) -> String {
+    let (white, black) = side.fold_wb((win, loss), (loss, win));
+    format!("{white},{draw},{black}")
 }
 
 /// A tag's value on one line. Quotation marks are replaced, because some readers do not support escapes.

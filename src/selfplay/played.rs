@@ -6,7 +6,10 @@ use crate::{
     chess::{PackedMove, wdl},
     game::adjudicate::Ending,
     network::Value,
-    pgn::{LIMIT_TAG, write::GameText},
+    pgn::{
+        LIMIT_TAG,
+        write::{GameText, white_eval, white_wdl},
+    },
     search::{MoveStat, Score},
 };
 
@@ -218,16 +221,12 @@ fn comment(played: &PlayedMove, turn: Color) -> String {
         MoveSource::Search(search_result) => search_result,
     };
     let value = search_result.value(played.m);
-    let eval = match search_result.score {
-        Score::Mate(moves) => format!("#{}", turn.fold_wb(moves, -moves)),
-        _ => {
-            let pawns = wdl::pawns(value);
-            // No "-0.00".
-            format!("{:.2}", turn.fold_wb(pawns, -pawns) + 0.0)
-        }
+    let mate = match search_result.score {
+        Score::Mate(moves) => Some(moves),
+        _ => None,
     };
-    let [win, draw, loss] = wdl::per_mille(value);
-    let (white, black) = turn.fold_wb((win, loss), (loss, win));
+    let eval = white_eval(value, mate, turn);
+    let wdl = white_wdl(wdl::per_mille(value), turn);
     let (depth, nodes) = (search_result.depth, search_result.visits);
-    format!("[%eval {eval},{depth}] [%wdl {white},{draw},{black}] [%nodes {nodes}]")
+    format!("[%eval {eval},{depth}] [%wdl {wdl}] [%nodes {nodes}]")
 }

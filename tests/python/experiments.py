@@ -42,7 +42,11 @@ def settings_have_colons():
 
 def one_player_is_scorn():
     side = load("losses").side_of_scorn
-    read = lambda white, black: chess.pgn.read_game(io.StringIO(f'[White "{white}"]\n[Black "{black}"]\n\n*\n'))  # noqa: E731
+
+    def read(white, black):
+        tags = f'[White "{white}"]\n[Black "{black}"]'
+        return chess.pgn.read_game(io.StringIO(f"{tags}\n\n*\n"))
+
     check(side(read("Scorn 0.1.0", "Stockfish 15.1")) == chess.WHITE, "White")
     check(side(read("Stockfish 15.1", "Scorn 0.1.0")) == chess.BLACK, "Black")
     for players in [("Stockfish", "lc0"), ("Scorn", "Scorn 2")]:
