@@ -1,5 +1,6 @@
 """Tests of the parts that must agree with the engine: planes, policy indices, masks, export."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -271,3 +272,13 @@ def test_damaged_record_files_are_refused(tmp_path: Path):
     (tmp_path / "x.rec").write_bytes(b"nonsense" * 20)
     with pytest.raises(ValueError, match="not a record file"):
         records.open_records(tmp_path / "x.rec")
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it() -> None:
+    folder = Path(__file__).parents[1]
+    # -S hides the installed packages.
+    command = [sys.executable, "-S", "-m", "scorn_training.loop", "--help"]
+    found = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (1, "")
+    assert found.stderr.startswith("error: ") and len(found.stderr.splitlines()) == 1, found.stderr
+    assert f"no package numpy; install what is needed with: {sys.executable} -m pip install '{folder}'" in found.stderr
