@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The games of docs/paper.md: figures 2, 3, 4, 5 and 6 and table 3 of the paper on search-contempt, with the built-in
 # network and, where the page compares networks, with an older one. Some three hours of one core with 100 games. Resumes
-# where it was stopped.
+# where it was stopped, with the same numbers of games.
 #
 # Usage: docs/experiments/run.sh SCORN FOLDER [GAMES] [OLDER_NETWORK]
 # GAMES: of a point; those of figure 2 get three times as many. THEIRS names a folder with the paper's own games
@@ -19,7 +19,11 @@ mkdir -p "$folder"
 play() {
     local name=$1 count=$2
     shift 2
-    [ -f "$folder/$name/summary.json" ] && return
+    if [ -f "$folder/$name/summary.json" ]; then
+        grep -Eq "^  \"games\": $count,?\$" "$folder/$name/manifest.json" && return
+        echo "$folder/$name is a run of another number of games than $count: name another folder" >&2
+        exit 1
+    fi
     local resume=()
     [ -f "$folder/$name/manifest.json" ] && resume=(--resume)
     # Without the extensions that the network recommends since these games.
