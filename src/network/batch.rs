@@ -101,7 +101,8 @@ impl Batch {
         }
     }
 
-    /// Adds the positions of another batch, which were not evaluated yet. The policy temperature stays as it is.
+    /// Adds the positions of another batch, with the evaluations that it has already (its parts may). The policy
+    /// temperature stays as it is.
     pub fn append(&mut self, other: &Batch) {
         let (positions, moves) = (self.items.len(), self.moves.len());
         let moved = |item: &BatchPosition| BatchPosition {
@@ -111,7 +112,7 @@ impl Batch {
         self.items.extend(other.items.iter().map(moved));
         self.inputs.append(&other.inputs);
         self.moves.extend_from_slice(&other.moves);
-        self.policy.resize(self.moves.len(), 0.0);
+        self.policy.extend_from_slice(&other.policy);
         if !other.checks.is_empty() {
             self.checks.resize(moves, false);
             self.checks.extend_from_slice(&other.checks);

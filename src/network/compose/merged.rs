@@ -286,6 +286,26 @@ mod tests {
     }
 
     #[test]
+    fn what_a_part_of_a_batch_knows_already_is_kept() {
+        let [mut first, mut second] = [0..3, 3..9].map(|keys| {
+            let mut whole = batch(keys.clone());
+            let part = whole.part(0);
+            part.batch = batch(keys.clone());
+            part.of.extend(0..part.batch.len());
+            HashEvaluator.evaluate(&mut part.batch).unwrap();
+            whole
+        });
+        let mut merged = Batch::default();
+        merged.append(&first);
+        merged.append(&second);
+        let known = [&mut first, &mut second].map(|batch| evaluations(&batch.part(0).batch));
+        let part = merged.part(0);
+        assert_eq!(part.of, (0..9).collect::<Vec<_>>());
+        assert_eq!(evaluations(&part.batch), known.concat());
+        assert!(part.batch.policy(8).iter().sum::<f32>() > 0.9);
+    }
+
+    #[test]
     fn groups_are_no_larger_than_allowed_and_never_empty() {
         let mut waiting = vec![(0, batch(0..10)), (1, batch(0..20)), (2, batch(0..1))];
         let sizes =

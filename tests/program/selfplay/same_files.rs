@@ -108,6 +108,24 @@ fn the_default_network_plays_the_same_at_any_speed() {
     assert_ne!(games[0], games[1]);
 }
 
+#[test]
+fn a_modelled_opponent_of_another_backend_plays_the_same_at_any_speed() {
+    let folder = tempfile::tempdir().unwrap();
+    // With more threads than the device evaluates batches at once, those that wait are evaluated as one.
+    let [alone, together] = ["1", "8"].map(|threads| {
+        let out = folder.path().join(threads);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+        let usual = "selfplay --games 8 --nodes 12 --max-plies 8 --backend rten --seed 3 --temperature 1 --parallel 8 \
+                     --batch 64 --opponent-rating 1500 --weights tests/data/networks/tiny.onnx";
+        command.args(usual.split_whitespace());
+        command.args(["--threads", threads, "--out"]).arg(&out);
+        command.current_dir(env!("CARGO_MANIFEST_DIR"));
+        ok(&command.output().unwrap());
+        files(&out)
+    });
+    assert_eq!(alone, together);
+}
+
 /// What the manifest says about the dependence of evaluations on the batch, after checking it: if games differ it
 /// must say so.
 fn depends_on_batch(folder: &Path, arguments: &[&str]) -> bool {
