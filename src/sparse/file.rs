@@ -477,6 +477,11 @@ fn read_with_metadata(bytes: &[u8]) -> Result<(IntegerNetwork, Metadata), FileEr
     // Those of all stages, as many as there are biases of the outputs.
     let all = tensors.length("/value/hidden/bias")?;
     let stages = (tensors.length("/value/out/bias")? / OUTPUTS).max(1);
+    if !all.is_multiple_of(stages) {
+        return Err(damaged(format!(
+            "/value/hidden/bias has {all} numbers, not the same number for each of {stages} stages"
+        )));
+    }
     let (units, outputs) = (all / stages, stages * OUTPUTS);
     let shape = Shape {
         policy: policy.width,
@@ -868,6 +873,22 @@ mod tests {
         }
         let error = with_number("/policy/in/bias", 4000.0);
         assert!(error.contains("/policy/in/bias"), "{error}");
+    }
+
+    #[test]
+    fn units_that_the_stages_do_not_share_equally_are_named() {
+        let mut model = ModelProto::decode(&write(&staged(), &[])[..]).unwrap();
+        for bytes in &mut model.graph.as_mut().unwrap().initializer {
+            let mut tensor = TensorProto::decode(bytes.clone()).unwrap();
+            if tensor.name.as_deref() == Some("/value/hidden/bias") {
+                tensor.dims[0] += 1;
+                let raw = tensor.raw_data.as_deref().unwrap();
+                tensor.raw_data = Some([raw, &[0; 4]].concat().into());
+                *bytes = tensor.encode_to_vec().into();
+            }
+        }
+        let error = read(&model.encode_to_vec()).unwrap_err().to_string();
+        assert!(error.contains("not the same number"), "{error}");
     }
 
     #[test]

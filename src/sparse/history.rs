@@ -4,9 +4,8 @@
 //! A person reacts to the last move: recaptures, answers the threat, goes on with a plan. What such a network sees of
 //! the past is the opponent's last move and the own one before it: the piece and the square where it went, the square
 //! it came from and the kind of piece it captured. They are found by comparing boards, so that records of games and
-//! the line of a search give the same inputs; a castling move is that of the king. (In Chess960, where king or rook
-//! may stay or change places when they castle, two of the boards' squares differ at most, and what is found is a move
-//! from the one to the other.)
+//! the line of a search give the same inputs; a castling move is that of the king. (In Chess960, where the king or the
+//! rook may stay when they castle, what is found is the other's move; where they change places, none is.)
 //!
 //! The rating is one of [`RATINGS`] in training. In play it is constant, so
 //! [`IntegerNetwork::for_rating`](super::infer::IntegerNetwork::for_rating) adds its weights to the biases, those of
