@@ -98,6 +98,9 @@ pub enum BackendKind {
     WithoutNetwork,
 }
 
+/// The name of the backend for sparse networks, the only one that tells a network who is to move.
+pub const SPARSE: &str = "sparse";
+
 /// Something that could be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstallHint {
@@ -184,11 +187,15 @@ impl BackendRequest<'_> {
 
     /// The description of an evaluator that was made for this request.
     pub fn label(&self, backend: &BackendInfo, network: &Network, device: String) -> Label {
+        let reads_mover = network.onnx.sparse.is_some_and(|model| model.reads_mover);
+        let untold = (reads_mover && !backend.is_named(SPARSE))
+            .then_some("it is not told who is to move; only the backend sparse tells it");
+        let notes = [(!self.note.is_empty()).then_some(&*self.note), untold];
         Label {
             backend: backend.name,
             network: network.name.clone(),
             device,
-            note: self.note.clone(),
+            note: notes.into_iter().flatten().collect::<Vec<_>>().join("; "),
         }
     }
 }

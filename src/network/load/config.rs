@@ -4,7 +4,7 @@
 use crate::{
     lc0::OnnxEncoding,
     network::{
-        backend::{auto, rten, sparse},
+        backend::{self, auto, rten, sparse},
         compose::role::Role,
         source::built_in::{BUILT_IN_ODDS, human_rating},
     },
@@ -60,10 +60,12 @@ impl NetworkConfig {
     /// heads and encoding; the rest is as for the main network, with two exceptions. Where `Backend` is `auto` or
     /// `sparse`, the refiner is evaluated by `rten`, which needs no library, takes no memory of a GPU and gives the
     /// same result on every call. And a human model inside the program, if it is the opponent, and the network for
-    /// games at odds, both sparse, are evaluated by `sparse`.
+    /// games at odds, both sparse, are evaluated by `sparse`, unless `Backend` evaluates no network or does not exist.
     pub fn of(options: &Options, role: Role) -> NetworkConfig {
         let main = NetworkConfig::from(options);
-        if role == Role::Main && main.weights.trim() != BUILT_IN_ODDS {
+        let is_moved = main.weights.trim() == BUILT_IN_ODDS
+            && backend::find(&main.backend).is_ok_and(|factory| factory.info().needs_network());
+        if role == Role::Main && !is_moved {
             return main;
         }
         let weights = role.weights(options).unwrap_or_default();
@@ -89,6 +91,33 @@ impl NetworkConfig {
             value_head: None,
             encoding: None,
             ..main
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_network_for_odds_is_evaluated_by_sparse_if_by_any_backend() {
+        for (backend, expected) in [
+            ("auto", "sparse"),
+            ("", "sparse"),
+            ("rten", "sparse"),
+            ("hash", "hash"),
+            ("nosuch", "nosuch"),
+        ] {
+            let options = Options {
+                weights_file: BUILT_IN_ODDS.into(),
+                backend: backend.into(),
+                ..Options::default()
+            };
+            let found = NetworkConfig::of(&options, Role::Main);
+            assert_eq!(
+                (&*found.backend, &*found.weights),
+                (expected, BUILT_IN_ODDS)
+            );
         }
     }
 }

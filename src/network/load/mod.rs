@@ -96,7 +96,10 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
-    use crate::{network::source::built_in::human_name, options::Options};
+    use crate::{
+        network::source::built_in::{BUILT_IN_ODDS, human_name},
+        options::Options,
+    };
 
     /// What these options are evaluated with, and what was reported meanwhile.
     fn load_with(
@@ -128,6 +131,13 @@ mod tests {
             panic!("{error}");
         }
         assert!(load_backend(&config, &|_| {}).is_err());
+    }
+
+    #[test]
+    fn who_is_to_move_is_told_by_the_backend_sparse_only() {
+        let described = |backend| load_with(BUILT_IN_ODDS, backend, "").0.unwrap();
+        assert!(described("rten").ends_with("; only the backend sparse tells it"));
+        assert!(!described("sparse").contains("tells it"));
     }
 
     #[test]
