@@ -77,7 +77,7 @@ impl Cache {
     /// How full it is and may become.
     pub fn usage(&self) -> CacheUsage {
         CacheUsage {
-            permille: (self.len() as u64 * 1000 / (self.limit as u64).max(1)) as u32,
+            permille: (self.len() as u64 * 1000 / (self.limit as u64).max(1)).min(1000) as u32,
             bytes: self.limit as u64 * CACHE_ENTRY,
         }
     }
@@ -209,8 +209,8 @@ impl CacheShard {
         // As far as the records may move on below: those that are spared, the one that is not, and the new one.
         const MARGIN: usize = (MAX_SPARED + 2) * (HEADER + USED as usize);
         if self.front + self.records.len() + MARGIN >= u32::MAX as usize {
-            // Positions have 32 bits: after billions of records a shard starts anew. The total then overstates a
-            // little.
+            // Positions have 32 bits: after billions of records a shard starts anew. The total then counts its entries
+            // twice.
             self.clear();
         }
         if 4 * (self.count + 1) > 3 * self.index.len() {
