@@ -404,7 +404,8 @@ fn pawns(score: EngineScore, side: Color) -> f64 {
         EngineScore::Mate(moves) if moves > 0 => MATE_PAWNS,
         EngineScore::Mate(_) => -MATE_PAWNS,
     };
-    side.fold_wb(pawns, -pawns)
+    // No -0.
+    side.fold_wb(pawns, -pawns) + 0.0
 }
 
 /// `[%eval 0.31,12] [%nodes 800] [%clk 0:00:59.5]`: White's evaluation and depth, nodes, and the remaining time (or,
@@ -505,6 +506,8 @@ mod tests {
         let time = PlayerClock::new(Limit::Time(Duration::from_secs(1)));
         let text = comment(&answer(EngineScore::Centipawns(31)), Color::Black, &nodes);
         assert_eq!(text, "[%eval -0.31,7]");
+        let text = comment(&answer(EngineScore::Centipawns(0)), Color::Black, &nodes);
+        assert_eq!(text, "[%eval 0.00,7]");
         let text = comment(&answer(EngineScore::Mate(-2)), Color::Black, &time);
         assert_eq!(text, "[%eval #2,7] [%emt 0:01:01.2]");
         assert_eq!(pawns(EngineScore::Mate(3), Color::Black), -MATE_PAWNS);

@@ -144,7 +144,8 @@ impl Competitor {
         };
         let (program, arguments) = words.split_first().ok_or_else(error)?;
         // A file in the current folder goes before a program of its name in PATH.
-        let is_here = Path::new(program).is_file();
+        let is_name = Path::new(program).components().count() == 1;
+        let is_here = is_name && Path::new(program).is_file();
         let path = |program: &String| match is_here {
             true => Path::new(".").join(program),
             false => PathBuf::from(program),
@@ -240,6 +241,15 @@ mod tests {
         ];
         assert_eq!(player.options, options);
         assert_eq!(Competitor::new("self", limit).unwrap().program, None);
+        // Tests run in the package's folder: only a name that PATH could have, too, becomes a path.
+        for (command, program) in [
+            ("build.rs", "./build.rs"),
+            ("./build.rs", "./build.rs"),
+            ("src/lib.rs", "src/lib.rs"),
+        ] {
+            let player = Competitor::new(command, limit).unwrap();
+            assert_eq!(player.program.unwrap().to_str(), Some(program));
+        }
         for text in ["", ";Hash=1", "'open"] {
             assert!(Competitor::new(text, limit).is_err(), "{text}");
         }

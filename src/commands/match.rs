@@ -2,7 +2,6 @@
 //! and adjudication by fixed rules.
 
 use std::{
-    collections::HashSet,
     env, fs,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
@@ -495,13 +494,22 @@ pub fn command(args: &MatchArgs, config: Option<&Path>) -> Result<()> {
         Some(_) => "the same command continues it",
         None => "it cannot be continued without --pgn",
     };
-    let is_stopped = game.stop.load(Ordering::Relaxed);
+    let is_stopped = game.stop.load(Ordering::Relaxed) && games_left(&game, &tally) > 0;
     ensure!(!is_stopped, "the match was stopped: {next}");
     if args.strict && !tally.forfeits.is_empty() {
         let lost = counted(tally.forfeits.len() as u64, "game");
         bail!("{lost} forfeited");
     }
     Ok(())
+}
+
+/// Games that are still to be played.
+fn games_left(game: &Match, tally: &Tally) -> usize {
+    let left = game.rounds().filter(|&round| !tally.has(round));
+    match tally.is_decided() {
+        true => 0,
+        false => left.count(),
+    }
 }
 
 /// Prints the result and writes the page with its mark.
@@ -511,13 +519,7 @@ fn report_result(
     tally: &Tally,
     html: Option<(NewFile, String)>,
 ) -> Result<()> {
-    let rounds: HashSet<Round> = game.rounds().collect();
-    let played = rounds.iter().filter(|&&round| tally.has(round)).count();
-    let left = if tally.is_decided() {
-        0
-    } else {
-        rounds.len() - played
-    };
+    let left = games_left(game, tally);
     let names = game.players.each_ref().map(|player| player.text.clone());
     let limits = game
         .players

@@ -151,7 +151,7 @@ fn fastest<'a>(
             ..
         } = tuned.speed;
         print_line!(
-            "{backend:10} {evals_per_second:8.0} evals/s with {threads} thread(s), batch {batch}"
+            "{backend:10} {evals_per_second:8.0} evals/s without a search, with {threads} thread(s), batch {batch}"
         );
         if best.is_none_or(|(_, best)| evals_per_second > best.speed.evals_per_second) {
             best = Some((backend, tuned));
