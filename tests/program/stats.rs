@@ -172,6 +172,10 @@ fn several_files_are_counted_alone_and_together_and_plotted() {
     for word in ["figure 2", "figure 3", "figure 4", "published", "b.pgn"] {
         assert!(page.contains(word), "{word}");
     }
+    // Games, tactics, and a row for each phase; figures show single files only.
+    assert_eq!(page.matches("<td>all files</td>").count(), 2 + 3);
+    let totals = page.split("<td>all files</td>").nth(1).unwrap();
+    assert!(totals.starts_with("<td></td><td>8</td>"), "{totals}");
 }
 
 #[test]

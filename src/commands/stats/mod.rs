@@ -184,6 +184,13 @@ struct FileStats {
     files: Vec<FileStats>,
 }
 
+impl FileStats {
+    /// What it is called, for people.
+    fn name(&self) -> String {
+        self.file.clone().unwrap_or_else(|| "all files".into())
+    }
+}
+
 /// Runs `scorn stats`.
 ///
 /// # Errors
@@ -224,12 +231,7 @@ pub fn command(args: &StatsArgs, layers: &Layers, load: &Load) -> Result<()> {
         }
     }
     if let Some(file) = html {
-        let files = if totals.files.is_empty() {
-            std::slice::from_ref(&totals)
-        } else {
-            &totals.files
-        };
-        file.finish_with(page(files)?.as_bytes())?;
+        file.finish_with(page(&totals)?.as_bytes())?;
     }
     if totals.broken > 0 {
         bail!(

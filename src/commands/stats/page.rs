@@ -43,30 +43,22 @@ const TACTICS: [&str; 7] = [
     "material difference in pawns",
 ];
 
-/// The page: a table, then the paper's figures.
+/// The page: a table, then the paper's figures. Figures show each file, tables also all files together.
 ///
 /// # Errors
 /// When a figure cannot be drawn.
-pub(super) fn page(files: &[FileStats]) -> Result<String> {
-    let mut page = Page::new("Games");
-    let row = |stats: &FileStats| {
-        let summary = &stats.summary;
-        vec![
-            stats.file.clone().unwrap_or_default(),
-            stats
-                .sc_limit
-                .map_or(String::new(), |limit| limit.to_string()),
-            summary.games.to_string(),
-            summary.white.to_string(),
-            summary.draws.to_string(),
-            summary.black.to_string(),
-            summary.unfinished.to_string(),
-            ratio_text(summary),
-            format!("{:.1}", summary.mean_plies),
-            summary.openings[&4].distinct.to_string(),
-        ]
+pub(super) fn page(totals: &FileStats) -> Result<String> {
+    let files = match &*totals.files {
+        [] => std::slice::from_ref(totals),
+        files => files,
     };
-    page.table(&COLUMNS, &files.iter().map(row).collect::<Vec<_>>());
+    let with_totals: Vec<&FileStats> = files
+        .iter()
+        .chain((!totals.files.is_empty()).then_some(totals))
+        .collect();
+    let mut page = Page::new("Games");
+    let rows: Vec<_> = with_totals.iter().map(|stats| games(stats)).collect();
+    page.table(&COLUMNS, &rows);
     page.heading("Decisive games for each draw, by ScLimit (figure 2)");
     page.figure(
         &figure2(files).svg()?,
@@ -96,15 +88,37 @@ pub(super) fn page(files: &[FileStats]) -> Result<String> {
             "The controlled ratio: decisive games for each draw, with half a game added to both.",
         );
     }
+    tactics(&with_totals, &mut page);
     interesting(files, &mut page)?;
     page.heading("Where games ended");
-    page.table(&["file", "phase", "decisive", "drawn"], &phases(files));
+    page.table(
+        &["file", "phase", "decisive", "drawn"],
+        &phases(&with_totals),
+    );
     Ok(page.finish())
 }
 
-/// The sections on interesting positions, as far as they are known.
+/// A row of the page's table.
+fn games(stats: &FileStats) -> Vec<String> {
+    let summary = &stats.summary;
+    vec![
+        stats.name(),
+        stats
+            .sc_limit
+            .map_or(String::new(), |limit| limit.to_string()),
+        summary.games.to_string(),
+        summary.white.to_string(),
+        summary.draws.to_string(),
+        summary.black.to_string(),
+        summary.unfinished.to_string(),
+        ratio_text(summary),
+        format!("{:.1}", summary.mean_plies),
+        summary.openings[&4].distinct.to_string(),
+    ]
+}
+
+/// The sections on positions that the network misjudges, as far as they are known.
 fn interesting(files: &[FileStats], page: &mut Page) -> Result<()> {
-    tactics(files, page);
     shares(
         page,
         &known(files, |stats| Some(&stats.misjudged.as_ref()?.value_error)),
@@ -134,7 +148,7 @@ fn interesting(files: &[FileStats], page: &mut Page) -> Result<()> {
 }
 
 /// The table of tactics, if there are games.
-fn tactics(files: &[FileStats], page: &mut Page) {
+fn tactics(files: &[&FileStats], page: &mut Page) {
     let with_tactics = files.iter().filter_map(|stats| {
         let tactics = stats.summary.tactics?;
         let shares = [
@@ -144,7 +158,7 @@ fn tactics(files: &[FileStats], page: &mut Page) {
             tactics.mates,
             tactics.imbalanced,
         ];
-        let mut row = vec![stats.file.clone().unwrap_or_default()];
+        let mut row = vec![stats.name()];
         row.extend(shares.iter().map(percent));
         row.push(number(&tactics.material));
         Some(row)
@@ -228,11 +242,11 @@ fn shares_plot(
 }
 
 /// The rows of the table of phases.
-fn phases(files: &[FileStats]) -> Vec<Vec<String>> {
+fn phases(files: &[&FileStats]) -> Vec<Vec<String>> {
     let rows = files.iter().flat_map(|stats| {
         stats.summary.phases.iter().map(|(phase, count)| {
             vec![
-                stats.file.clone().unwrap_or_default(),
+                stats.name(),
                 phase.name().to_owned(),
                 count.decisive.to_string(),
                 count.draws.to_string(),
@@ -355,7 +369,7 @@ fn figure5(files: &[FileStats], y_name: &str, number: impl Fn(&Step) -> f64) -> 
 
 /// The file's name without its folder.
 fn short_name(stats: &FileStats) -> String {
-    let name = stats.file.clone().unwrap_or_default();
+    let name = stats.name();
     let path = Path::new(&name);
     let short = path
         .file_name()

@@ -17,7 +17,7 @@ use crate::{
 /// The statistics as text; `None` if nothing was counted.
 pub(super) fn text(totals: &FileStats) -> Option<String> {
     let summary = &totals.summary;
-    let name = totals.file.as_deref().unwrap_or("all files");
+    let name = totals.name();
     let searches = summary.policy.as_ref().map(searches_text);
     if summary.games == 0 {
         // Only records.
