@@ -19,7 +19,7 @@ kernels:
 	src/network/backend/ort/kernels/translate.sh
 
 bench: all
-	./"$(NAME)" bench
+	"$(TARGET)/release/scorn$(SUFFIX)" bench
 
 clean:
 	cargo clean
