@@ -63,35 +63,30 @@ done
 
 # A data flag for each file, with its rating; its share is its size, and 1900 counts 1.6 times. Games of grandmasters
 # make a fifth of all, if there are any.
-data() {
-    local file rating share sum=0
-    for file in "$folder"/{odds,normal,engine}-*/positions-00001.vis; do
-        rating=${file%/*} rating=${rating%-*} rating=${rating##*-}
-        [ -s "$file" ] || continue
-        share=$(($(stat -c %s "$file") * (rating == 1900 ? 16 : 10)))
-        sum=$((sum + share))
-        printf -- '--data %s@%s:%s ' "$file" "$rating" "$share"
-    done
-    [ -z "$masters" ] || printf -- '--data %s@2600:%s ' "$folder/masters.rec" $((sum / 4))
-}
-tests() {
-    local rating
-    for rating in 1900 1500 1100; do
-        printf -- '%s%s@%s ' "$1" "$folder/test-normal-$rating/positions-00001.vis" "$rating" \
-            "$1" "$folder/test-odds-$rating/positions-00001.vis" "$rating"
-    done
-    [ -z "$masters" ] || printf -- '%s%s@2600 ' "$1" "$folder/masters.rec"
-}
+data=() sum=0
+for file in "$folder"/{odds,normal,engine}-*/positions-00001.vis; do
+    rating=${file%/*} rating=${rating%-*} rating=${rating##*-}
+    [ -s "$file" ] || continue
+    share=$(($(stat -c %s "$file") * (rating == 1900 ? 16 : 10)))
+    sum=$((sum + share))
+    data+=(--data "$file@$rating:$share")
+done
+tests=()
+for rating in 1900 1500 1100; do
+    tests+=("$folder"/test-{normal,odds}-"$rating/positions-00001.vis@$rating")
+done
+if [ -n "$masters" ]; then
+    data+=(--data "$folder/masters.rec@2600:$((sum / 4))")
+    tests+=("$folder/masters.rec@2600")
+fi
 # It learns on from the network that there is; new columns have no effect at first. The rate falls to zero.
 [ -z "$masters" ] || [ -s "$folder/masters.rec" ] || "$scorn" dataset pgn --out "$folder/masters.rec" "$masters"
 [ -s "$folder/start" ] || "$scorn" train start "$folder/start" --network "$networks/human/scorn-human.onnx" \
     --policy-width 1024
-# shellcheck disable=SC2046  # flags with their values
 "$scorn" train run --folder "$folder/run" --decay "$folder/start" --minutes "$minutes" --result-share 0 --only policy \
     --batch 2048 --chunk 256 --threads 2 --rate 1.2e-3 --warmup 100 --test-every 10000 --save-every 4000 \
-    $(tests "--test ") $(data)
-# shellcheck disable=SC2046  # files
-"$scorn" train measure "$folder/run/checkpoint" $(tests "") --result-share 0
+    "${tests[@]/#/--test=}" "${data[@]}"
+"$scorn" train measure "$folder/run/checkpoint" "${tests[@]}" --result-share 0
 "$scorn" train export "$folder/run/checkpoint" "$folder/scorn-human.onnx" --force --license GPL-3.0-or-later \
     --name "scorn-human 6" --data "the policies of maia-1100, 1500 and 1900 (Maia project, GPL-3.0) in games that they \
 play from openings and odds; moves of grandmasters' games"
