@@ -20,7 +20,7 @@ pub fn annotated_pgn(review: &GameReview) -> String {
     for (name, value) in &game.tags {
         if !["SetUp", "FEN", "Annotator"].contains(&&**name) {
             let value = match &**name {
-                // What the moves end with counts.
+                // A result at the end of the moves counts before the tag's.
                 "Result" => &game.result,
                 _ => value,
             };
