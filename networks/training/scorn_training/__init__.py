@@ -8,7 +8,14 @@ from pathlib import Path
 from types import TracebackType
 
 # The extras of pyproject.toml with the packages that they bring; all others come without one.
-EXTRAS = {"torch": "dense", "onnx": "dense", "onnxruntime": "dense", "scipy": "loop", "tensorboardX": "loop", "ray": "ray"}
+EXTRAS = {
+    "torch": "dense",
+    "onnx": "dense",
+    "onnxruntime": "dense",
+    "scipy": "loop",
+    "tensorboardX": "loop",
+    "ray": "ray",
+}
 
 
 def report_missing_package(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
