@@ -186,8 +186,13 @@ struct FileStats {
 
 impl FileStats {
     /// What it is called, for people.
-    fn name(&self) -> String {
-        self.file.clone().unwrap_or_else(|| "all files".into())
+    fn name(&self) -> &str {
+        self.file.as_deref().unwrap_or("all files")
+    }
+
+    /// Each file, if there are several, and all together.
+    fn with_totals(&self) -> impl Iterator<Item = &FileStats> {
+        self.files.iter().chain([self])
     }
 }
 
@@ -224,7 +229,7 @@ pub fn command(args: &StatsArgs, layers: &Layers, load: &Load) -> Result<()> {
     if args.json {
         print_line!("{}", serde_json::to_string(&totals)?);
     } else {
-        for one in totals.files.iter().chain([&totals]) {
+        for one in totals.with_totals() {
             if let Some(text) = text(one) {
                 print_line!("{text}");
             }

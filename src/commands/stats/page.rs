@@ -52,12 +52,8 @@ pub(super) fn page(totals: &FileStats) -> Result<String> {
         [] => std::slice::from_ref(totals),
         files => files,
     };
-    let with_totals: Vec<&FileStats> = files
-        .iter()
-        .chain((!totals.files.is_empty()).then_some(totals))
-        .collect();
     let mut page = Page::new("Games");
-    let rows: Vec<_> = with_totals.iter().map(|stats| games(stats)).collect();
+    let rows: Vec<_> = totals.with_totals().map(games).collect();
     page.table(&COLUMNS, &rows);
     page.heading("Decisive games for each draw, by ScLimit (figure 2)");
     page.figure(
@@ -88,13 +84,10 @@ pub(super) fn page(totals: &FileStats) -> Result<String> {
             "The controlled ratio: decisive games for each draw, with half a game added to both.",
         );
     }
-    tactics(&with_totals, &mut page);
+    tactics(totals, &mut page);
     interesting(files, &mut page)?;
     page.heading("Where games ended");
-    page.table(
-        &["file", "phase", "decisive", "drawn"],
-        &phases(&with_totals),
-    );
+    page.table(&["file", "phase", "decisive", "drawn"], &phases(totals));
     Ok(page.finish())
 }
 
@@ -102,7 +95,7 @@ pub(super) fn page(totals: &FileStats) -> Result<String> {
 fn games(stats: &FileStats) -> Vec<String> {
     let summary = &stats.summary;
     vec![
-        stats.name(),
+        stats.name().to_owned(),
         stats
             .sc_limit
             .map_or(String::new(), |limit| limit.to_string()),
@@ -148,8 +141,8 @@ fn interesting(files: &[FileStats], page: &mut Page) -> Result<()> {
 }
 
 /// The table of tactics, if there are games.
-fn tactics(files: &[&FileStats], page: &mut Page) {
-    let with_tactics = files.iter().filter_map(|stats| {
+fn tactics(totals: &FileStats, page: &mut Page) {
+    let with_tactics = totals.with_totals().filter_map(|stats| {
         let tactics = stats.summary.tactics?;
         let shares = [
             tactics.shots,
@@ -158,7 +151,7 @@ fn tactics(files: &[&FileStats], page: &mut Page) {
             tactics.mates,
             tactics.imbalanced,
         ];
-        let mut row = vec![stats.name()];
+        let mut row = vec![stats.name().to_owned()];
         row.extend(shares.iter().map(percent));
         row.push(number(&tactics.material));
         Some(row)
@@ -242,11 +235,11 @@ fn shares_plot(
 }
 
 /// The rows of the table of phases.
-fn phases(files: &[&FileStats]) -> Vec<Vec<String>> {
-    let rows = files.iter().flat_map(|stats| {
+fn phases(totals: &FileStats) -> Vec<Vec<String>> {
+    let rows = totals.with_totals().flat_map(|stats| {
         stats.summary.phases.iter().map(|(phase, count)| {
             vec![
-                stats.name(),
+                stats.name().to_owned(),
                 phase.name().to_owned(),
                 count.decisive.to_string(),
                 count.draws.to_string(),
@@ -370,9 +363,8 @@ fn figure5(files: &[FileStats], y_name: &str, number: impl Fn(&Step) -> f64) -> 
 /// The file's name without its folder.
 fn short_name(stats: &FileStats) -> String {
     let name = stats.name();
-    let path = Path::new(&name);
-    let short = path
+    let short = Path::new(name)
         .file_name()
         .map(|name| name.to_string_lossy().into_owned());
-    short.unwrap_or(name)
+    short.unwrap_or_else(|| name.to_owned())
 }
