@@ -1,5 +1,5 @@
 //! How a search scales, on hardware that is not at hand: `cargo bench --bench driver [PART]`, where PART is
-//! `tree`, `processors`, `device`, `host`, `selfplay`, `threads` or `stop`; without it all of them. Figures:
+//! `tree`, `processors`, `device`, `card`, `host`, `selfplay`, `threads` or `stop`; without it all of them. Figures:
 //! `docs/lab/driver.md`.
 //!
 //! * `tree`: what the owner of the tree does, apart from everything else: visits per second that one thread selects and
@@ -8,6 +8,9 @@
 //!   microseconds a position outside the tree.
 //! * `device`: nodes reached in 0.1, 0.3 and 1 s from the start position in a fresh tree, on a simulated GPU with the
 //!   batch times of an H100 and of one that is four times slower.
+//! * `card`: nodes reached in 20 and 140 ms in middlegames and endgames, on a simulated GPU and the processors of its
+//!   host, ten times slower, with the batch times of captured graphs and of lc0. With a file of positions
+//!   (`card FILE.fen`) FEN, move and nodes of each, 140 ms with four threads, for `docs/experiments/choice.py compare`.
 //! * `host`: what the processor does for a network that a GPU computes: nodes per second with one and two threads, and
 //!   processor time a node, with lc0's planes, the cache, and a device that takes no time.
 //! * `selfplay`: evaluations per second and positions per batch of self-play on the simulated H100, by 2 to 16 threads.
@@ -51,7 +54,8 @@ use scorn::{
     },
     options::Options,
     search::{
-        self, Clock, Job, Limits, SearchParams, Silent, StopSignal, SystemClock, Tree, TreeSearch,
+        self, Clock, Job, Limits, Outcome, SearchParams, Silent, StopSignal, SystemClock, Tree,
+        TreeSearch,
     },
     selfplay::{
         driver::{self, GamesProgress, Workload},
@@ -64,10 +68,11 @@ fn main() {
         .skip(1)
         .filter(|arg| !arg.starts_with('-'))
         .collect();
-    let all: [(&str, fn()); 7] = [
+    let all: [(&str, fn()); 8] = [
         ("tree", tree),
         ("processors", processors),
         ("device", device),
+        ("card", card),
         ("host", host),
         ("selfplay", selfplay),
         ("threads", threads),
@@ -378,6 +383,155 @@ fn device() {
                     nodes[0], nodes[1], nodes[2]
                 );
             }
+        }
+    }
+}
+
+/// Middlegames and endgames of TCEC's games.
+const POSITIONS: [&str; 8] = [
+    "r2q1rk1/1bpn1pb1/pp1p2pp/3Pp3/2P1P1n1/2N2N2/PPQ1BPPP/2BR1RK1 b - - 0 13",
+    "4r2k/1p3pp1/p1pPbq1p/8/1P2Bn2/P6P/2Q2PP1/2B1R1K1 b - - 0 25",
+    "2r3k1/1p1P1pp1/1P5p/P7/1qn1Q3/6P1/1b3NKP/1R6 b - - 0 45",
+    "r2q1rk1/1bpnbppp/pp3n2/3p4/3P4/1PNBPN2/PB3PPP/R2Q1RK1 w - - 0 11",
+    "3k4/3n4/1p4p1/3q1pP1/1n1N1P2/1P4Pp/4Q2K/6B1 w - - 5 45",
+    "r1q2rk1/1p2bpp1/pBbppn1p/P7/2B1P3/2N5/1PP1QPPP/3R1RK1 w - - 0 15",
+    "r1b1k2r/1pp1nppp/p1n5/b2Np3/2P5/BP2PNP1/P4PBP/2KR3R b - - 6 13",
+    "r1bqk2r/ppp1bppp/3p1nn1/8/3NPP2/2N5/PPP1B1PP/R1BQK2R w KQkq - 3 9",
+];
+
+/// Batch times of an H100 with captured graphs and maia-1900, milliseconds by batch size (`benches/RESULTS.md`).
+const CAPTURED: [(usize, f64); 6] = [
+    (1, 0.209),
+    (8, 0.243),
+    (16, 0.305),
+    (64, 0.352),
+    (256, 0.436),
+    (1024, 0.98),
+];
+
+/// A card and the processors of its host, so many times slower that two real processors can stand for many. The slow
+/// processors have time for the built-in network's answers.
+struct SlowCard {
+    device: SimulatedDevice,
+    host: SlowProcessors,
+    network: Arc<dyn Evaluator>,
+}
+
+/// Batches whose answers are known already.
+struct Answered;
+
+impl Evaluator for Answered {
+    fn evaluate(&self, _: &mut Batch) -> Result<(), EvaluateError> {
+        Ok(())
+    }
+
+    fn info(&self) -> Info {
+        Info::default()
+    }
+}
+
+impl SlowCard {
+    /// How many times slower.
+    const FACTOR: f64 = 10.0;
+    /// Seconds of a position outside the tree, and of a visit in it, on the host of an H100.
+    const OUTSIDE: f64 = 4.2e-6;
+    const IN_TREE: f64 = 1.0e-6;
+    /// Seconds that a position really takes outside the tree, the built-in network's answer included.
+    const REALLY: f64 = 20e-6;
+
+    fn new(network: Arc<dyn Evaluator>, batches: &[(usize, f64)], threads: usize) -> SlowCard {
+        let times = times(batches, SlowCard::FACTOR).expect("times that grow");
+        let sleep = SlowCard::FACTOR * SlowCard::OUTSIDE - SlowCard::REALLY;
+        SlowCard {
+            device: SimulatedDevice::new(Arc::new(Answered), times, threads),
+            host: SlowProcessors {
+                evaluator: SimulatedProcessors(Duration::from_secs_f64(sleep)),
+                in_tree: (1e9 * SlowCard::IN_TREE * (SlowCard::FACTOR - 1.0)) as i64,
+                added: AtomicI64::new(0),
+                debt: AtomicI64::new(0),
+                reporting: (threads > 1).then(|| thread::current().id()),
+                clock: SystemClock::default(),
+            },
+            network,
+        }
+    }
+}
+
+impl Evaluator for SlowCard {
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        self.device.evaluate(batch)
+    }
+
+    fn add(&self, position: &mut EvalPosition<'_>, batch: &mut Batch) -> Added {
+        self.host.add(position, batch);
+        let Added::Computed(value) = self.network.add(position, batch) else {
+            unreachable!("the built-in network computes at once")
+        };
+        self.network.priors(position, 1.0);
+        let key = self.view().key(position.line());
+        let (moves, priors) = position.policy();
+        let index = batch.push(key, moves);
+        batch.policy_mut(index).1.copy_from_slice(priors);
+        batch.set_value(index, value);
+        Added::Queued(index)
+    }
+
+    fn view(&self) -> &View {
+        self.network.view()
+    }
+
+    fn info(&self) -> Info {
+        self.device.info()
+    }
+}
+
+/// A fresh tree of one position, searched by so many threads for so long on the card: the outcome and the nodes.
+fn search_on_card(
+    (network, batches): (&Arc<dyn Evaluator>, &[(usize, f64)]),
+    threads: usize,
+    milliseconds: f64,
+    fen: &str,
+) -> (Outcome, u64) {
+    let card = SlowCard::new(network.clone(), batches, threads);
+    let evaluator = Merged::new(&card, card.device.info().advice.minibatch);
+    let history = setup::history_from(Some(fen), &[]).expect("a position");
+    let limits = movetime((SlowCard::FACTOR * milliseconds) as u64);
+    let job = job(history, threads, 0, limits);
+    let (mut tree, stop) = (Tree::default(), StopSignal::default());
+    let outcome = search::run(&mut tree, &evaluator, &job, &stop, &card.host, &mut Silent);
+    (outcome.expect("the search runs"), tree.root_visits())
+}
+
+fn card() {
+    let network = built_in();
+    if let Some(file) = std::env::args().skip(1).find(|arg| arg.contains('.')) {
+        let positions = std::fs::read_to_string(file).expect("a file of positions");
+        for fen in positions.lines() {
+            let (outcome, nodes) = search_on_card((&network, &CAPTURED), 4, 140.0, fen);
+            let position = setup::position_from_fen(fen).expect("a position");
+            let m = outcome.best.expect("a move");
+            println!("{fen};{};{nodes}", setup::move_text(&position, m, false));
+        }
+        return;
+    }
+    println!(
+        "an H100 with maia-1900's times and its host, {} times slower; answers of the built-in network: mean nodes of \
+         {} positions in 20 and 140 ms",
+        SlowCard::FACTOR,
+        POSITIONS.len()
+    );
+    let programs: [(&str, &[(usize, f64)]); 2] = [("captured", &CAPTURED), ("lc0's", &H100_SMALL)];
+    for (name, batches) in programs {
+        for threads in [1, 2, 3, 4, 6] {
+            let nodes = [20.0, 140.0].map(|milliseconds| {
+                let search = |fen| search_on_card((&network, batches), threads, milliseconds, fen);
+                let nodes = POSITIONS.map(|fen| search(fen).1);
+                nodes.iter().sum::<u64>() / nodes.len() as u64
+            });
+            println!(
+                "{name:>8} batch times, threads {threads} {:>8} {:>8}",
+                nodes[0], nodes[1]
+            );
         }
     }
 }

@@ -3,12 +3,15 @@
 
     docs/experiments/choice.py label STOCKFISH GAMES.pgn LABELS.jsonl
     docs/experiments/choice.py measure SCORN LABELS.jsonl --nodes 1600 "" "CPuct=1.9" "CPuct=1.3;FpuValue=0.3"
+    docs/experiments/choice.py compare LABELS.jsonl MOVES MOVES...
 
 `label` draws positions from games and scores the ten best moves of each with a strong engine; it resumes where it was
 stopped. `measure` searches each position with each setting (the others are compared with the first; "SCORN2:OPTIONS" is
-another program) and prints the mean loss: by how much of a point the chosen move is worse than the best one. Moves
+another program) and prints the mean loss: by how much of a point the chosen move is worse than the best one; with
+--movetime instead of --nodes each search has so many milliseconds, and as many threads as the program chooses. Moves
 without a score lose as much as the worst scored one. Positions that are decided, or in which all moves are equal, are left
-out. Intervals are of 95 %, from the differences of each position.
+out. `compare` does the same with moves that other programs chose: files with a line FEN;MOVE;NODES a position, as
+`cargo bench --bench driver card` prints them. Intervals are of 95 %, from the differences of each position.
 
 Needs python-chess (pip install chess).
 """
@@ -73,17 +76,22 @@ def informative(path):
             yield entry["fen"], entry["moves"]
 
 
-def losses(program, options, labels, nodes):
+def loss(moves, chosen):
+    """How much worse the chosen move is than the best one."""
+    return max(moves.values()) - moves.get(chosen, min(moves.values()))
+
+
+def losses(program, options, labels, limit):
     """The loss of the chosen move in each position."""
     lost = []
     with chess.engine.SimpleEngine.popen_uci([program, "--show-hidden"]) as engine:
         # Otherwise python-chess would not send values that the engine announces as defaults.
         engine.protocol.config.clear()
         engine.protocol.target_config.clear()
-        engine.configure({"Threads": 1, "Seed": 1, **options})
+        repeatable = {"Threads": 1, "Seed": 1} if limit.nodes else {}
+        engine.configure({**repeatable, **options})
         for fen, moves in labels:
-            chosen = engine.play(chess.Board(fen), chess.engine.Limit(nodes=nodes), game=fen).move.uci()
-            lost.append(max(moves.values()) - moves.get(chosen, min(moves.values())))
+            lost.append(loss(moves, engine.play(chess.Board(fen), limit, game=fen).move.uci()))
     return lost
 
 
@@ -95,19 +103,42 @@ def setting(text, program):
     return program, dict(pair.split("=", 1) for pair in text.split(";") if pair)
 
 
+def print_losses(name, lost, first):
+    """A line with the mean loss, and what it is better by than the first setting."""
+    best = sum(loss == 0 for loss in lost) / len(lost)
+    gains = [before - after for before, after in zip(first, lost)]
+    interval = 1.96 * statistics.stdev(gains) / math.sqrt(len(gains))
+    compared = "" if lost is first else f"  better by {statistics.mean(gains):+.5f} +- {interval:.5f}"
+    print(f"{name:40} {len(lost)} positions  loss {statistics.mean(lost):.5f}  best move {best:.1%}{compared}", flush=True)
+
+
 def measure(args):
     labels = list(informative(args.labels))[: args.positions]
     if len(labels) < 2:
         raise SystemExit(f"{args.labels} has fewer than two usable positions")
+    limit = chess.engine.Limit(time=args.movetime / 1000) if args.movetime else chess.engine.Limit(nodes=args.nodes)
     first = None
     for text in args.settings:
-        lost = losses(*setting(text, args.engine), labels, args.nodes)
+        lost = losses(*setting(text, args.engine), labels, limit)
         first = first or lost
-        best = sum(loss == 0 for loss in lost) / len(lost)
-        gains = [before - after for before, after in zip(first, lost)]
-        interval = 1.96 * statistics.stdev(gains) / math.sqrt(len(gains))
-        compared = "" if lost is first else f"  better by {statistics.mean(gains):+.5f} +- {interval:.5f}"
-        print(f"{text or 'unchanged':40} {len(lost)} positions  loss {statistics.mean(lost):.5f}  best move {best:.1%}{compared}", flush=True)
+        print_losses(text or "unchanged", lost, first)
+
+
+def chosen_moves(path):
+    """The moves of a file by position, and the nodes of their searches."""
+    lines = (line.strip().split(";") for line in Path(path).read_text().splitlines())
+    return {fields[0]: (fields[1], int(fields[2])) for fields in lines if len(fields) == 3}
+
+
+def compare(args):
+    files = [chosen_moves(path) for path in args.moves]
+    labels = [(fen, moves) for fen, moves in informative(args.labels) if all(fen in file for file in files)]
+    if len(labels) < 2:
+        raise SystemExit("the files have fewer than two usable positions in common")
+    lost = [[loss(moves, file[fen][0]) for fen, moves in labels] for file in files]
+    for path, file, own in zip(args.moves, files, lost):
+        nodes = statistics.mean(file[fen][1] for fen, _ in labels)
+        print_losses(f"{Path(path).name} ({nodes:.0f} nodes)", own, lost[0])
 
 
 def main():
@@ -128,7 +159,12 @@ def main():
     measuring.add_argument("labels")
     measuring.add_argument("settings", nargs="+")
     measuring.add_argument("--nodes", type=int, default=1600)
+    measuring.add_argument("--movetime", type=int, help="milliseconds for each search, instead of nodes")
     measuring.add_argument("--positions", type=int, default=None)
+    comparing = commands.add_parser("compare")
+    comparing.set_defaults(run=compare)
+    comparing.add_argument("labels")
+    comparing.add_argument("moves", nargs="+")
     args = parser.parse_args()
     args.run(args)
 

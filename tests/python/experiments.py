@@ -4,8 +4,12 @@
 usage: experiments.py. Needs python-chess.
 """
 
+import argparse
+import contextlib
 import importlib.util
 import io
+import json
+import tempfile
 from pathlib import Path
 
 import chess
@@ -40,6 +44,21 @@ def settings_have_colons():
         check(setting(text, "scorn") == expected, f"{text}: {setting(text, 'scorn')}")
 
 
+def moves_of_files_are_compared():
+    with tempfile.TemporaryDirectory() as folder:
+        labels, moves = Path(folder, "labels.jsonl"), [Path(folder, name) for name in ("first", "second")]
+        values = {"e2e4": 0.5, "d2d4": 0.4, "a2a4": 0.1}
+        labels.write_text("".join(json.dumps({"fen": fen, "moves": values}) + "\n" for fen in ("a", "b", "c")))
+        moves[0].write_text("a;e2e4;100\nb;h2h4;300\n")
+        moves[1].write_text("a;d2d4;100\nb;e2e4;100\nc;e2e4;100\n")
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            load("choice").compare(argparse.Namespace(labels=labels, moves=moves))
+        first, second = out.getvalue().splitlines()
+        check("(200 nodes)" in first and "2 positions  loss 0.20000  best move 50.0%" in first, first)
+        check("loss 0.05000" in second and "better by +0.15000" in second, second)
+
+
 def one_player_is_scorn():
     side = load("losses").side_of_scorn
 
@@ -70,9 +89,10 @@ def a_trap_of_the_last_move_is_left_out():
 
 def main():
     settings_have_colons()
+    moves_of_files_are_compared()
     one_player_is_scorn()
     a_trap_of_the_last_move_is_left_out()
-    print("settings, sides and traps are read as they are meant")
+    print("settings, moves, sides and traps are read as they are meant")
 
 
 if __name__ == "__main__":
