@@ -67,7 +67,7 @@ esac
 
 case "$backend" in
     cuda) precisions=(fp16 tf32 fp32) packed=("fp32,packed=false") sessions=(1 2 4) sizes=1,8,64,256,512,1024 threads=(1 2 4) batches=(64 256 1024) games=512 visits=100
-        forms=(captured fused plain) checked_forms=(graph=captured graph=fused graph=plain) raw_sizes=1,16,64,256,1024 raw_threads=1,2 movetimes=(100 300 1000) ;;
+        forms=(captured fused plain) checked_forms=(graph=captured graph=fused graph=plain) raw_sizes=1,8,16,32,64,256,1024 raw_threads=1,2 movetimes=(100 300 1000) ;;
     tensorrt) precisions=(fp16 tf32) packed=() sessions=(1 2 4) sizes=1,8,64,256 threads=(1 2 4) batches=(64 256) games=512 visits=100
         forms=("") checked_forms=("") raw_sizes=1,16,64,256 raw_threads=1,2 movetimes=(100 300 1000) ;;
     # A processor: fewer and smaller measurements of the same kind.
@@ -220,10 +220,25 @@ raw() {
     tee -a "$work/raw" < "$work/rows"
 }
 
-# A conversation with a UCI engine: nodes_reached MS COMMAND... prints the nodes of a search of so many milliseconds,
-# after the network has been loaded and has run once; "-" if the engine reports an error or does not answer.
+# Positions of games, from which trees grow more slowly than from the start position.
+middlegames=(
+    "r2q1rk1/1bpn1pb1/pp1p2pp/3Pp3/2P1P1n1/2N2N2/PPQ1BPPP/2BR1RK1 b - - 0 13"
+    "4r2k/1p3pp1/p1pPbq1p/8/1P2Bn2/P6P/2Q2PP1/2B1R1K1 b - - 0 25"
+    "2r3k1/1p1P1pp1/1P5p/P7/1qn1Q3/6P1/1b3NKP/1R6 b - - 0 45"
+    "r2q1rk1/1bpnbppp/pp3n2/3p4/3P4/1PNBPN2/PB3PPP/R2Q1RK1 w - - 0 11"
+    "3k4/3n4/1p4p1/3q1pP1/1n1N1P2/1P4Pp/4Q2K/6B1 w - - 5 45"
+    "r1q2rk1/1p2bpp1/pBbppn1p/P7/2B1P3/2N5/1PP1QPPP/3R1RK1 w - - 0 15"
+    "r1b1k2r/1pp1nppp/p1n5/b2Np3/2P5/BP2PNP1/P4PBP/2KR3R b - - 6 13"
+    "r1bqk2r/ppp1bppp/3p1nn1/8/3NPP2/2N5/PPP1B1PP/R1BQK2R w KQkq - 3 9"
+)
+# Milliseconds of a search from each of them: a move of a game with 6 s and 0.06 s a move.
+middlegame_time=140
+
+# A conversation with a UCI engine: nodes_reached MS COMMAND... prints the mean nodes of searches of so many milliseconds
+# from the positions in the array `searched`, with fresh trees, after the network has been loaded and has run once; "-" if
+# the engine reports an error or does not answer.
 nodes_reached() {
-    local milliseconds=$1 line nodes=- works=
+    local milliseconds=$1 line position nodes sum=0 works=
     shift
     coproc ENGINE { timeout --kill-after 5 "$(left)" "$@" 2>/dev/null; }
     local reads=${ENGINE[0]} writes=${ENGINE[1]} process=$ENGINE_PID
@@ -232,16 +247,19 @@ nodes_reached() {
         [[ $line != "info string error"* ]] || break
         [[ $line != bestmove* ]] || { works=1; break; }
     done
-    if [ -n "$works" ]; then
-        printf 'ucinewgame\nposition startpos\nisready\n' >&"$writes"
+    for position in "${searched[@]}"; do
+        [ -n "$works" ] || break
+        printf 'ucinewgame\nposition %s\nisready\n' "$position" >&"$writes"
         while IFS= read -r -t "$(left)" line <&"$reads"; do [[ $line != readyok* ]] || break; done
         printf 'go movetime %s\n' "$milliseconds" >&"$writes"
+        nodes= works=
         while IFS= read -r -t "$(left)" line <&"$reads"; do
             [[ ! $line =~ ^info\ .*\ nodes\ ([0-9]+) ]] || nodes=${BASH_REMATCH[1]}
-            [[ $line != bestmove* ]] || break
+            [[ $line != bestmove* ]] || { works=$nodes; break; }
         done
-    fi
-    echo "$nodes"
+        sum=$((sum + ${works:-0}))
+    done
+    if [ -n "$works" ]; then echo $((sum / ${#searched[@]})); else echo -; fi
     printf 'quit\n' >&"$writes"
     exec {writes}>&-
     wait "$process"
@@ -343,10 +361,11 @@ raw_speed() {
 
 short_searches() {
     if begin "Nodes reached"; then
-        echo "\`go movetime\` from the start position, fresh tree, move overhead 0, the engine's own choice of batches and threads."
+        echo "\`go movetime\` from the start position and, the mean, from ${#middlegames[@]} middlegames; fresh trees, move"
+        echo "overhead 0, the engine's own choice of batches and threads."
         echo
-        echo "| network | engine |$(printf ' %s ms |' "${movetimes[@]}")"
-        echo "|---|---|$(printf -- '---|%.0s' "${movetimes[@]}")"
+        echo "| network | engine |$(printf ' %s ms |' "${movetimes[@]}") middlegames, $middlegame_time ms |"
+        echo "|---|---|$(printf -- '---|%.0s' "${movetimes[@]}")---|"
         for network in "${networks[@]}"; do
             is_time || break
             scorn_command "$network"
@@ -362,15 +381,21 @@ short_searches() {
 
 # A row with the nodes that `command` reaches in short times: nodes_row NETWORK NAME.
 nodes_row() {
-    local network=$1 row milliseconds nodes
-    row="| $(name "$network") | $2 |"
-    for milliseconds in "${movetimes[@]}"; do
-        nodes=$(nodes_reached "$milliseconds" "${command[@]}")
-        nodes=${nodes:--}
-        row+=" $nodes |"
-        [ "$nodes" != - ] || fail "$2 reaches no nodes in $milliseconds ms with $(name "$network")"
-    done
+    local network=$1 who=$2 row milliseconds searched=(startpos)
+    row="| $(name "$network") | $who |"
+    for milliseconds in "${movetimes[@]}"; do add_nodes "$milliseconds" "$milliseconds ms"; done
+    searched=("${middlegames[@]/#/fen }")
+    add_nodes "$middlegame_time" "$middlegame_time ms of middlegames"
     echo "$row"
+}
+
+# Adds a column to a row of `nodes_row`: add_nodes MS DESCRIPTION.
+add_nodes() {
+    local nodes
+    nodes=$(nodes_reached "$1" "${command[@]}")
+    nodes=${nodes:--}
+    row+=" $nodes |"
+    [ "$nodes" != - ] || fail "$who reaches no nodes in $2 with $(name "$network")"
 }
 
 beside_lc0() {

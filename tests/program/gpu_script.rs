@@ -198,6 +198,7 @@ fn a_search_with_the_network_that_stands_in_is_a_failure() {
             "* **FAILED**: small.onnx does not load",
             "* **FAILED**: small.onnx with precision=tf32",
             "* **FAILED**: Scorn reaches no nodes in 300 ms with small.onnx",
+            "* **FAILED**: Scorn reaches no nodes in 140 ms of middlegames with small.onnx",
             "| small.onnx | 4 | 1024 | - |",
             "* **FAILED**: search of small.onnx | 4 | 1024: cuda does not work",
         ],
@@ -251,8 +252,8 @@ fn lc0_is_measured_in_the_same_run_and_the_report_goes_into_the_page() {
         &[
             "| maia.pb.gz | captured | 2 | 8 | 1234 | 6.50 |",
             "| maia.pb.gz | graph=fused | 0.03 | ok |",
-            "| maia.pb.gz | Scorn | 700 | 700 | 700 |",
-            "| maia.pb.gz | lc0 | 1400 | 1400 | 1400 |",
+            "| maia.pb.gz | Scorn | 700 | 700 | 700 | 700 |",
+            "| maia.pb.gz | lc0 | 1400 | 1400 | 1400 | 1400 |",
             "Lc0 v0.32.1 built Nov 20 2026, backend `cuda-fp16`",
             // Scorn has no row of that batch, as its fake knows one only.
             "| maia.pb.gz | evals/s, batch 64, 1 thread(s) | 4938 | - | - |",
