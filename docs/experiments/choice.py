@@ -109,7 +109,8 @@ def print_losses(name, lost, first):
     gains = [before - after for before, after in zip(first, lost)]
     interval = 1.96 * statistics.stdev(gains) / math.sqrt(len(gains))
     compared = "" if lost is first else f"  better by {statistics.mean(gains):+.5f} +- {interval:.5f}"
-    print(f"{name:40} {len(lost)} positions  loss {statistics.mean(lost):.5f}  best move {best:.1%}{compared}", flush=True)
+    summary = f"{len(lost)} positions  loss {statistics.mean(lost):.5f}  best move {best:.1%}"
+    print(f"{name:40} {summary}{compared}", flush=True)
 
 
 def measure(args):
