@@ -109,11 +109,16 @@ fn job(history: History, threads: usize, minibatch_size: usize, limits: Limits) 
     Job::new(history, limits, options.search())
 }
 
-/// Searches a fresh tree, and returns its nodes.
-fn nodes_of(job: &Job, evaluator: &dyn Evaluator, clock: &dyn Clock) -> u64 {
+/// Searches a fresh tree, and returns the outcome and its nodes.
+fn outcome_of(job: &Job, evaluator: &dyn Evaluator, clock: &dyn Clock) -> (Outcome, u64) {
     let (mut tree, stop) = (Tree::default(), StopSignal::default());
-    search::run(&mut tree, evaluator, job, &stop, clock, &mut Silent).expect("the search runs");
-    tree.root_visits()
+    let outcome = search::run(&mut tree, evaluator, job, &stop, clock, &mut Silent);
+    (outcome.expect("the search runs"), tree.root_visits())
+}
+
+/// The nodes alone.
+fn nodes_of(job: &Job, evaluator: &dyn Evaluator, clock: &dyn Clock) -> u64 {
+    outcome_of(job, evaluator, clock).1
 }
 
 fn movetime(milliseconds: u64) -> Limits {
@@ -272,6 +277,20 @@ thread_local! {
     static WAS_OUTSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
+impl SlowProcessors {
+    /// So many threads, which sleep for so many seconds for each position outside of the tree and for each visit in it.
+    fn new(threads: usize, outside: f64, in_tree: f64) -> SlowProcessors {
+        SlowProcessors {
+            evaluator: SimulatedProcessors(Duration::from_secs_f64(outside)),
+            in_tree: (1e9 * in_tree) as i64,
+            added: AtomicI64::new(0),
+            debt: AtomicI64::new(0),
+            reporting: (threads > 1).then(|| thread::current().id()),
+            clock: SystemClock::default(),
+        }
+    }
+}
+
 impl Evaluator for SlowProcessors {
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         AT_ONCE.evaluate(batch)
@@ -328,14 +347,7 @@ fn processors() {
         let (in_tree, elsewhere) = costs[usize::from(threads > 1)];
         let runs = (0..3).map(|_| {
             let sleep = (TIMES_SLOWER * POSITION - elsewhere).max(0.0);
-            let processors = SlowProcessors {
-                evaluator: SimulatedProcessors(Duration::from_secs_f64(sleep)),
-                in_tree: (1e9 * in_tree * (TIMES_SLOWER - 1.0)) as i64,
-                added: AtomicI64::new(0),
-                debt: AtomicI64::new(0),
-                reporting: (threads > 1).then(|| thread::current().id()),
-                clock: SystemClock::default(),
-            };
+            let processors = SlowProcessors::new(threads, sleep, in_tree * (TIMES_SLOWER - 1.0));
             let job = job(History::default(), threads, 0, movetime(10_000));
             nodes_of(&job, &processors, &processors) as f64
         });
@@ -444,14 +456,7 @@ impl SlowCard {
         let sleep = SlowCard::FACTOR * SlowCard::OUTSIDE - SlowCard::REALLY;
         SlowCard {
             device: SimulatedDevice::new(Arc::new(Answered), times, threads),
-            host: SlowProcessors {
-                evaluator: SimulatedProcessors(Duration::from_secs_f64(sleep)),
-                in_tree: (1e9 * SlowCard::IN_TREE * (SlowCard::FACTOR - 1.0)) as i64,
-                added: AtomicI64::new(0),
-                debt: AtomicI64::new(0),
-                reporting: (threads > 1).then(|| thread::current().id()),
-                clock: SystemClock::default(),
-            },
+            host: SlowProcessors::new(threads, sleep, SlowCard::IN_TREE * (SlowCard::FACTOR - 1.0)),
             network,
         }
     }
@@ -497,9 +502,7 @@ fn search_on_card(
     let history = setup::history_from(Some(fen), &[]).expect("a position");
     let limits = movetime((SlowCard::FACTOR * milliseconds) as u64);
     let job = job(history, threads, 0, limits);
-    let (mut tree, stop) = (Tree::default(), StopSignal::default());
-    let outcome = search::run(&mut tree, &evaluator, &job, &stop, &card.host, &mut Silent);
-    (outcome.expect("the search runs"), tree.root_visits())
+    outcome_of(&job, &evaluator, &card.host)
 }
 
 fn card() {
