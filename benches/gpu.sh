@@ -234,12 +234,11 @@ middlegames=(
 # Milliseconds of a search from each of them: a move of a game with 6 s and 0.06 s a move.
 middlegame_time=140
 
-# A conversation with a UCI engine: nodes_reached MS COMMAND... prints the mean nodes of searches of so many milliseconds
-# from the positions in the array `searched`, with fresh trees, after the network has been loaded and has run once; "-" if
-# the engine reports an error or does not answer.
+# A conversation with a UCI engine: nodes_reached COMMAND... prints the nodes of each search in the array `searches`
+# ("MS POSITION"), from a fresh tree, after the network has been loaded and has run once; "-" from where the engine
+# reports an error or does not answer.
 nodes_reached() {
-    local milliseconds=$1 line position nodes sum=0 works=
-    shift
+    local line search nodes works=
     coproc ENGINE { timeout --kill-after 5 "$(left)" "$@" 2>/dev/null; }
     local reads=${ENGINE[0]} writes=${ENGINE[1]} process=$ENGINE_PID
     printf 'uci\nsetoption name MoveOverheadMs value 0\nisready\nposition startpos\ngo nodes 100\n' >&"$writes"
@@ -247,19 +246,18 @@ nodes_reached() {
         [[ $line != "info string error"* ]] || break
         [[ $line != bestmove* ]] || { works=1; break; }
     done
-    for position in "${searched[@]}"; do
-        [ -n "$works" ] || break
-        printf 'ucinewgame\nposition %s\nisready\n' "$position" >&"$writes"
+    for search in "${searches[@]}"; do
+        [ -n "$works" ] || { echo -; continue; }
+        printf 'ucinewgame\nposition %s\nisready\n' "${search#* }" >&"$writes"
         while IFS= read -r -t "$(left)" line <&"$reads"; do [[ $line != readyok* ]] || break; done
-        printf 'go movetime %s\n' "$milliseconds" >&"$writes"
+        printf 'go movetime %s\n' "${search%% *}" >&"$writes"
         nodes= works=
         while IFS= read -r -t "$(left)" line <&"$reads"; do
             [[ ! $line =~ ^info\ .*\ nodes\ ([0-9]+) ]] || nodes=${BASH_REMATCH[1]}
             [[ $line != bestmove* ]] || { works=$nodes; break; }
         done
-        sum=$((sum + ${works:-0}))
+        echo "${works:--}"
     done
-    if [ -n "$works" ]; then echo $((sum / ${#searched[@]})); else echo -; fi
     printf 'quit\n' >&"$writes"
     exec {writes}>&-
     wait "$process"
@@ -381,21 +379,20 @@ short_searches() {
 
 # A row with the nodes that `command` reaches in short times: nodes_row NETWORK NAME.
 nodes_row() {
-    local network=$1 who=$2 row milliseconds searched=(startpos)
-    row="| $(name "$network") | $who |"
-    for milliseconds in "${movetimes[@]}"; do add_nodes "$milliseconds" "$milliseconds ms"; done
-    searched=("${middlegames[@]/#/fen }")
-    add_nodes "$middlegame_time" "$middlegame_time ms of middlegames"
+    local row searches counts place what columns=("${movetimes[@]/%/ ms}" "$middlegame_time ms of middlegames")
+    searches=("${movetimes[@]/%/ startpos}" "${middlegames[@]/#/$middlegame_time fen }")
+    mapfile -t counts < <(nodes_reached "${command[@]}" | awk -v alone="${#movetimes[@]}" '
+        NR <= alone { print; next }
+        $1 == "-" { fails = 1 }
+        { sum += $1 }
+        END { if (NR > alone && !fails) printf "%d\n", sum / (NR - alone); else print "-" }')
+    row="| $(name "$1") | $2 |"
+    for place in "${!columns[@]}"; do
+        what=${columns[place]}
+        row+=" ${counts[place]:=-} |"
+        [ "${counts[place]}" != - ] || fail "$2 reaches no nodes in $what with $(name "$1")"
+    done
     echo "$row"
-}
-
-# Adds a column to a row of `nodes_row`: add_nodes MS DESCRIPTION.
-add_nodes() {
-    local nodes
-    nodes=$(nodes_reached "$1" "${command[@]}")
-    nodes=${nodes:--}
-    row+=" $nodes |"
-    [ "$nodes" != - ] || fail "$who reaches no nodes in $2 with $(name "$network")"
 }
 
 beside_lc0() {
