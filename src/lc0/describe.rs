@@ -126,7 +126,7 @@ impl Description {
             moves_left: None,
             parameters: layers.map(|_| parameters),
             encoding: layers.map(|_| encodings.join(", ")),
-            min_version: proto.min_version.as_ref().map(version),
+            min_version: proto.min_version.as_ref().map(ToString::to_string),
             license: proto.license.clone().filter(|text| !text.is_empty()),
             training: proto.training_params.as_ref().map(training),
         }
@@ -217,15 +217,6 @@ fn scalar(head: &ScalarHead<'_>) -> String {
     format!(
         "{channels} channels, dense {} to {} to {}",
         head.dense1.inputs, head.dense1.outputs, head.dense2.outputs
-    )
-}
-
-fn version(version: &proto::EngineVersion) -> String {
-    format!(
-        "{}.{}.{}",
-        version.major(),
-        version.minor(),
-        version.patch()
     )
 }
 

@@ -83,6 +83,16 @@ pub enum NetError {
         /// The supported values.
         expected: String,
     },
+    /// The file needs a newer lc0 than the one whose formats are known here.
+    #[error(
+        "it needs lc0 {needed}, and this version of Scorn knows the formats up to lc0 {known}: a newer Scorn may read it"
+    )]
+    TooNew {
+        /// The version that the file names.
+        needed: String,
+        /// The newest one that is known.
+        known: String,
+    },
     /// A layer has a size that does not fit its neighbours.
     #[error("layer {layer} has {found} values, expected {expected}")]
     LayerSize {

@@ -23,6 +23,10 @@ pub(super) const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ONNX_START: u8 = 0x08;
 /// The first bytes of a file, by which its kind is recognised and which errors show.
 const START: u64 = 8;
+/// The newest lc0 whose networks are known here. Their fields that are newer would be skipped without a word.
+const NEWEST_LC0: (u32, u32) = (0, 33);
+/// A version that some files have as a mark; lc0 accepts it, too.
+const MARK_OF_OLD_FILES: (u32, u32, u32) = (97, 98, 99);
 /// Maximum size of an uncompressed network, which is protobuf's; it stops decompression bombs.
 const MAX_BYTES: u64 = i32::MAX as u64;
 
@@ -48,6 +52,7 @@ impl Net {
             return Err(not_a_network(bytes));
         }
         let format = Format::of(&message)?;
+        check_version(message.min_version.as_ref())?;
         let net = Net {
             proto: message,
             format,
@@ -113,6 +118,23 @@ impl Net {
         model
             .filter(|model| !model.model().is_empty())
             .ok_or_else(|| NetError::missing("onnx_model.model"))
+    }
+}
+
+/// Refuses networks for newer versions of lc0 than the known ones.
+fn check_version(needed: Option<&proto::EngineVersion>) -> Result<(), NetError> {
+    match needed {
+        Some(version)
+            if (version.major(), version.minor()) > NEWEST_LC0
+                && (version.major(), version.minor(), version.patch()) != MARK_OF_OLD_FILES =>
+        {
+            let (major, minor) = NEWEST_LC0;
+            Err(NetError::TooNew {
+                needed: version.to_string(),
+                known: format!("{major}.{minor}"),
+            })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -213,6 +235,30 @@ mod tests {
             "{}",
             error(&RAW_PREFIX)
         );
+    }
+
+    /// What they have more than older ones would be skipped.
+    #[test]
+    fn networks_for_newer_versions_of_lc0_are_refused() {
+        let version = |major, minor, patch| proto::EngineVersion {
+            major: Some(major),
+            minor: Some(minor),
+            patch: Some(patch),
+        };
+        for known in [(0, 21, 0), (0, 33, 9), (97, 98, 99)] {
+            let (major, minor, patch) = known;
+            check_version(Some(&version(major, minor, patch))).unwrap();
+        }
+        check_version(None).unwrap();
+        let newer = proto::ProtoNet {
+            magic: Some(MAGIC),
+            min_version: Some(version(0, 34, 2)),
+            weights: Some(proto::Weights::default()),
+            ..proto::ProtoNet::default()
+        };
+        let error = error(&newer.encode_to_vec());
+        assert!(error.contains("needs lc0 0.34.2"), "{error}");
+        assert!(check_version(Some(&version(1, 0, 0))).is_err());
     }
 
     /// bgzip and others write a file in parts.

@@ -6,6 +6,8 @@
 
 #![allow(missing_docs)] // The fields are lc0's; their names are their documentation.
 
+use std::fmt::{self, Display, Formatter};
+
 use prost::{Message, bytes::Bytes};
 
 /// The lowest lc0 version that reads the file.
@@ -17,6 +19,12 @@ pub struct EngineVersion {
     pub minor: Option<u32>,
     #[prost(uint32, optional, tag = "3")]
     pub patch: Option<u32>,
+}
+
+impl Display for EngineVersion {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major(), self.minor(), self.patch())
+    }
 }
 
 /// All layers of a network.
