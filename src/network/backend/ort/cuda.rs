@@ -4,7 +4,7 @@
 //!   convolutions therefore gets a session for each of a few sizes; other models take all sizes in one session.
 //! * A convolution in fp16 gets no tensor cores when TF32 is forbidden, so that is forbidden for `precision=fp32` only.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     capture::{
@@ -18,7 +18,7 @@ use super::{
     nvidia,
     plan::{
         BATCH, BackendSetupError, GRAPH, GraphCapture, GraphForm, Packing, SessionPlan,
-        SessionSettings, batch_sizes,
+        SessionSettings, bad_value, batch_sizes,
     },
     runtime::Runtime,
     session::device_lines,
@@ -81,12 +81,24 @@ pub static INFO: BackendInfo = BackendInfo {
             meaning: "upload planes as bits (0.9 KB a position instead of 28) and unpack them on the GPU",
             default: "true for networks with lc0's planes",
         },
+        SPIN,
         Setting {
             default: "captured if it works and agrees with plain, which is tried at loading, otherwise fused, otherwise plain",
             ..GRAPH
         },
     ],
 };
+
+/// How long a thread asks for the end of a captured batch before it sleeps.
+const SPIN: Setting = Setting {
+    key: "spin",
+    meaning: "microseconds for which a thread asks again and again whether a captured batch is done before it sleeps, 0 \
+        to 100000: it learns of it sooner and keeps a core busy. What it gains has not been measured",
+    default: "0: it sleeps at once",
+};
+
+/// The longest [`SPIN`], in microseconds.
+const MAX_SPIN: usize = 100_000;
 
 /// Batch sizes of models that take all of them in one session.
 const BATCH_SIZES: [usize; 8] = [1, 8, 32, 64, 128, 256, 512, 1024];
@@ -195,7 +207,10 @@ fn plan(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
     Ok(SessionPlan {
         packed: packing(options)?,
         forms,
-        capture: Some(Arc::new(CudaGraphCapture(provider))),
+        capture: Some(Arc::new(CudaGraphCapture {
+            provider,
+            spin: spin(options)?,
+        })),
         ..gpu::plan(options, gpu)?
     })
 }
@@ -238,7 +253,10 @@ fn fit(
             ..provider(options)?
         };
         plan.settings.provider = Arc::new(provider);
-        plan.capture = Some(Arc::new(CudaGraphCapture(provider)));
+        plan.capture = Some(Arc::new(CudaGraphCapture {
+            provider,
+            spin: spin(options)?,
+        }));
     }
     let default: &[usize] = match model.bytes.len() >= LARGE_MODEL {
         true => &LARGE_CONVOLUTION_SIZES,
@@ -259,9 +277,25 @@ fn provider(options: &BackendOptions) -> Result<CudaProvider, BackendSetupError>
     })
 }
 
+/// The setting [`SPIN`].
+fn spin(options: &BackendOptions) -> Result<Duration, BackendSetupError> {
+    match options.number(SPIN.key)?.unwrap_or(0) {
+        microseconds @ 0..=MAX_SPIN => Ok(Duration::from_micros(microseconds as u64)),
+        other => Err(bad_value(
+            SPIN.key,
+            &other.to_string(),
+            "from 0 to 100000 (microseconds)",
+        )),
+    }
+}
+
 /// Captures batches with this provider.
 #[derive(Debug)]
-struct CudaGraphCapture(CudaProvider);
+struct CudaGraphCapture {
+    provider: CudaProvider,
+    /// How long a thread looks for the end of a batch before it sleeps.
+    spin: Duration,
+}
 
 impl GraphCapture for CudaGraphCapture {
     fn capture(
@@ -274,10 +308,10 @@ impl GraphCapture for CudaGraphCapture {
             slots: model.legal_moves.as_ref().map_or(0, |legal| legal.slots),
             has_wdl: model.wdl.is_some(),
         };
-        let (provider, sizes) = (self.0, settings.batch_sizes.clone());
+        let (how, sizes) = ((self.provider, self.spin), settings.batch_sizes.clone());
         let (lock, runtime) = (runtime.capture_lock(), runtime.clone());
         let (model, settings) = (Arc::clone(model), settings.clone());
-        let make = move || NvidiaStream::new(&runtime, &model, &settings, provider);
+        let make = move || NvidiaStream::new(&runtime, &model, &settings, how);
         Ok(Box::new(CapturedSession::capture(
             &sizes, shape, lock, make,
         )?))
@@ -370,6 +404,24 @@ mod tests {
             let (ready, limit) = session_counts(64, plan.advice, plan.max_sessions);
             assert_eq!(limit, plan.max_sessions, "{text}");
             assert!(limit <= 4 && (1..=limit).contains(&ready), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_thread_sleeps_at_once_unless_the_user_lets_it_spin() {
+        for (text, expected) in [("", "spin: 0ns"), ("spin=300", "spin: 300µs")] {
+            let options = options(text);
+            let mut plan = plan(&options).unwrap();
+            // As planned, and as fitted to a model with convolutions.
+            for _ in 0..2 {
+                let capture = format!("{:?}", plan.capture);
+                assert!(capture.contains(expected), "{capture}");
+                fit(&mut plan, &model(true, false, 9), &options).unwrap();
+            }
+        }
+        for text in ["spin=100001", "spin=short"] {
+            let error = plan(&options(text)).unwrap_err().to_string();
+            assert!(error.contains("spin="), "{error}");
         }
     }
 

@@ -18,6 +18,7 @@ use std::{
     fmt::{self, Debug, Formatter},
     ptr, slice,
     sync::Arc,
+    time::Duration,
 };
 
 use cudarc::driver::{
@@ -37,7 +38,7 @@ use ort::{
 
 use super::{
     binding::{Binding, BoundTensor},
-    stream::{Buffers, DeviceStream},
+    stream::{Buffers, DeviceStream, look_then_sleep},
 };
 use crate::{
     lc0::OnnxModel,
@@ -180,11 +181,14 @@ pub struct NvidiaStream {
     sessions: Vec<Session>,
     /// What the processor sleeps on.
     done: CudaEvent,
+    /// How long it looks for that before it sleeps.
+    spin: Duration,
     stream: Arc<CudaStream>,
 }
 
 impl NvidiaStream {
-    /// Loads the network on a stream of its own and allocates the buffers of all batch sizes of the settings.
+    /// Loads the network on a stream of its own and allocates the buffers of all batch sizes of the settings. `spin` is
+    /// how long a thread looks for the end of a batch before it sleeps.
     ///
     /// # Errors
     /// What is missing, or the message of CUDA or ONNX Runtime.
@@ -192,7 +196,7 @@ impl NvidiaStream {
         runtime: &Runtime,
         model: &OnnxModel,
         settings: &SessionSettings,
-        cuda: CudaProvider,
+        (cuda, spin): (CudaProvider, Duration),
     ) -> Result<NvidiaStream, String> {
         let bindings = settings.batch_sizes.iter();
         let bindings: Result<Vec<Binding>, String> =
@@ -205,6 +209,7 @@ impl NvidiaStream {
             places: Vec::new(),
             sessions: Vec::new(),
             done: done.map_err(failed)?,
+            spin,
             stream,
         };
         let stream = this.stream.cu_stream().expose_provenance();
@@ -368,6 +373,8 @@ impl DeviceStream for NvidiaStream {
 
     fn wait(&mut self) -> Result<(), String> {
         self.done.record(&self.stream).map_err(failed)?;
-        self.done.synchronize().map_err(failed)
+        let is_done = || self.done.try_is_complete().map_err(failed);
+        let sleep = || self.done.synchronize().map_err(failed);
+        look_then_sleep(self.spin, is_done, sleep)
     }
 }

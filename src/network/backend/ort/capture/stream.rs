@@ -6,6 +6,11 @@
 //! a stream is captured, in some modes also to the other streams of the process; errors 900 and 901 report it and end
 //! the capture. So graphs are captured one after the other under one lock, before the first search.
 
+use std::{
+    hint,
+    time::{Duration, Instant},
+};
+
 use parking_lot::{Mutex, MutexGuard};
 
 /// One stream of a device, on which one network is run in batches of a few sizes. Sizes are numbered by their place in
@@ -41,7 +46,7 @@ pub trait DeviceStream: Send {
     /// The message of the device.
     fn launch(&mut self, place: usize) -> Result<(), String>;
 
-    /// Sleeps until everything is done.
+    /// Returns when everything is done; see [`look_then_sleep`].
     ///
     /// # Errors
     /// The message of the device.
@@ -60,6 +65,32 @@ pub struct Buffers<'a> {
     pub sharpness: &'a mut [f32],
     /// Probabilities of the legal moves; W/D/L or value; plies left, or nothing.
     pub outputs: [&'a mut [f32]; 3],
+}
+
+/// Waits for the end of a batch: asks whether it is done, again and again, until `limit` is over, and then sleeps. A
+/// limit of zero sleeps at once. To be woken takes a thread some 5 µs, in a virtual machine some 50; to ask keeps a
+/// core busy.
+///
+/// # Errors
+/// Those of `is_done` and `sleep`.
+pub fn look_then_sleep(
+    limit: Duration,
+    mut is_done: impl FnMut() -> Result<bool, String>,
+    sleep: impl FnOnce() -> Result<(), String>,
+) -> Result<(), String> {
+    if !limit.is_zero() {
+        let begin = Instant::now();
+        loop {
+            if is_done()? {
+                return Ok(());
+            }
+            if begin.elapsed() >= limit {
+                break;
+            }
+            hint::spin_loop();
+        }
+    }
+    sleep()
 }
 
 /// Held while a stream is made and its graphs are captured: one for all streams of a process.
@@ -153,6 +184,35 @@ mod tests {
     };
 
     const SIZES: [usize; 3] = [1, 8, 64];
+
+    #[test]
+    fn a_thread_looks_for_the_end_of_a_batch_for_a_while_and_then_sleeps() {
+        let long = Duration::from_secs(600);
+        for (limit, done_at, expected_looks, expected_sleeps) in [
+            (Duration::ZERO, 0, 0, 1),
+            (long, 0, 1, 0),
+            (long, 3, 4, 0),
+            // It is over after the first look.
+            (Duration::from_nanos(1), usize::MAX, 1, 1),
+        ] {
+            let (mut looks, mut sleeps) = (0, 0);
+            let is_done = || {
+                looks += 1;
+                // Longer than the shortest limit.
+                thread::sleep(Duration::from_micros(1));
+                Ok(looks > done_at)
+            };
+            let sleep = || {
+                sleeps += 1;
+                Ok(())
+            };
+            look_then_sleep(limit, is_done, sleep).unwrap();
+            assert_eq!((looks, sleeps), (expected_looks, expected_sleeps));
+        }
+        let failed = || Err("CUDA: 719".to_owned());
+        let never = || panic!("it slept after an error");
+        assert!(look_then_sleep(long, failed, never).is_err());
+    }
 
     #[test]
     fn every_size_is_captured_after_two_runs_and_then_checked() {
