@@ -76,7 +76,7 @@ impl Positions {
 
 fn network(backend: &str, backend_options: &str) -> Option<Arc<dyn Evaluator>> {
     let mut config = NetworkConfig::from(&Options::default());
-    config.weights = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-default.onnx").into();
+    config.weights = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-dense.onnx").into();
     config.backend = backend.into();
     config.backend_options = backend_options.into();
     config.threads = 1;

@@ -53,7 +53,7 @@ refused "nothing was written.*invalid value 'foo' for '--limit" --match-limit fo
 refused "--gate-nodes and --match-limit exclude each other" --gate-nodes 8 --match-limit nodes=9
 refused "nothing was written.*error: unexpected argument '--nosuch'" --engine '--nosuch 1'
 refused "nothing was written.*there is no option 'Nosuch'" --match-options Nosuch=1
-refused "nothing was written.*not a sparse network" --start "$root/networks/scorn-default.onnx"
+refused "nothing was written.*not a sparse network" --start "$root/networks/scorn-dense.onnx"
 step "two generations"
 loop "$work/whole" "${settings[@]}" --generations 2
 
@@ -186,7 +186,7 @@ cmp "$summary" "$work/summary.json" || fail "the summary came out otherwise"
 cmp "$network" "$work/network.onnx" || fail "the network of the same games is another"
 
 step "from a network, taught by another, with clocks in matches"
-teacher=$root/networks/scorn-default.onnx
+teacher=$root/networks/scorn-dense.onnx
 loop "$work/taught" "${tiny[@]}" --start "$root/networks/sparse/scorn-sparse.onnx" --teacher "$teacher" \
     --match-limit clock=0.2+0.02 --match-options TimeManager=alphazero
 "$scorn" train start "$work/start" --network "$root/networks/sparse/scorn-sparse.onnx"

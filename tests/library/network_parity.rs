@@ -224,7 +224,7 @@ fn an_evaluation_does_not_depend_on_the_batch_it_is_in() {
     }
     for (backend, options) in [("rten", ""), ("onnx-cpu", ""), ("onnx-cpu", "batch=1/7/64")] {
         let mut config = tiny(backend, "tiny.onnx");
-        config.weights = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-default.onnx").into();
+        config.weights = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-dense.onnx").into();
         config.backend_options = options.to_owned();
         config.threads = 1;
         let Some(evaluator) = installed(&config) else {
@@ -276,7 +276,7 @@ fn fetch(evaluator: &dyn Evaluator, game: &History) -> Option<(Value, Vec<f32>)>
 #[test]
 fn the_built_in_network_answers_once_for_all_ways_to_a_position() {
     let mut config = tiny("rten", "tiny.onnx");
-    config.weights = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-default.onnx").into();
+    config.weights = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-dense.onnx").into();
     let evaluator = cached(&config);
     let played = |moves: &str| game("startpos", moves.split_whitespace());
     let evaluate = |game: &History| {

@@ -16,7 +16,7 @@ use shakmaty::Color;
 
 const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks/tiny.onnx");
 const NAN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks/nan.onnx");
-const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-default.onnx");
+const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-dense.onnx");
 
 const OWN: Ordered = Ordered {
     rising: true,
@@ -357,7 +357,7 @@ fn backendbench_measures_both_networks() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
-        text.contains("tiny.onnx") && text.contains("scorn-default.onnx"),
+        text.contains("tiny.onnx") && text.contains("scorn-dense.onnx"),
         "{text}"
     );
 }

@@ -143,7 +143,7 @@ fn models() -> Vec<(String, OnnxModel)> {
     };
     let mut models = vec![
         file("tests/data/networks/tiny.onnx"),
-        file("networks/scorn-default.onnx"),
+        file("networks/scorn-dense.onnx"),
     ];
     for name in ["synth-conv-wdl-mlh", "synth-noSE-classical"] {
         let Some(path) = crate::common::shared(&format!("nets/{name}.pb.gz")) else {

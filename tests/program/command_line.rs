@@ -116,7 +116,7 @@ fn mistakes_have_one_message_and_an_exit_code() {
 fn the_networks_inside_are_described() {
     for (name, word) in [
         ("<built in>", "sparse"),
-        ("<built in dense>", "scorn-default"),
+        ("<built in dense>", "scorn-dense"),
     ] {
         let output = scorn(&["describe", name]);
         assert!(output.status.success(), "{}", text(&output.stderr));

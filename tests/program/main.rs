@@ -8,7 +8,7 @@ mod backends_doc;
 mod bot;
 mod command_line;
 mod dataset;
-mod default_network;
+mod dense_network;
 mod files;
 mod gpu_script;
 mod matches;

@@ -208,7 +208,7 @@ fn a_network_inside_the_program_is_converted_like_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let [of_file, built_in] = ["dense.pb", "built-in.pb"].map(|name| folder.path().join(name));
     stdout(&convert(
-        &in_repository("networks/scorn-default.onnx"),
+        &in_repository("networks/scorn-dense.onnx"),
         &of_file,
     ));
     stdout(&convert(Path::new("<built in dense>"), &built_in));
@@ -306,7 +306,7 @@ fn an_embedded_model_is_described_only_if_it_can_be_read() {
 fn a_network_file_has_the_planes_and_the_licence_of_its_model() {
     let folder = tempfile::tempdir().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let dense = root.join("networks/scorn-default.onnx");
+    let dense = root.join("networks/scorn-dense.onnx");
     let canonical = folder.path().join("canonical.pb.gz");
     let said = |format: &str| {
         let (from, to) = (dense.to_str().unwrap(), canonical.to_str().unwrap());

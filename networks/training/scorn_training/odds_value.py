@@ -6,7 +6,7 @@ Each generation plays shards of games with the network of the one before (the fi
 giving the odds, against models of people of all ratings, Maia networks, the engine with few nodes, and scorn-zero.
 Then the value of scorn-sparse, with inputs of who is to move, learns the results of all games so far, each position
 about once: further passes overfit the games. BOOKS has odds-train.epd of human_books. Opponents by which the
-network is judged (maia-1900, the policy of scorn-default, Stockfish) are not among those that it learns from. Results
+network is judged (maia-1900, the policy of scorn-dense, Stockfish) are not among those that it learns from. Results
 that exist are not made again, so an interrupted run is resumed.
 """
 

@@ -191,7 +191,7 @@ mod tests {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("networks");
         for (weights, file) in [
             (BUILT_IN, "sparse/scorn-sparse.onnx"),
-            (BUILT_IN_DENSE, "scorn-default.onnx"),
+            (BUILT_IN_DENSE, "scorn-dense.onnx"),
             (BUILT_IN_ODDS, "odds/scorn-odds.onnx"),
             (&human_name(1500), "human/scorn-human.onnx"),
         ] {
@@ -199,7 +199,7 @@ mod tests {
             let found = bytes(weights).unwrap().unwrap();
             assert!(found == expected, "{weights} is not {file}");
         }
-        assert!(!is_name("networks/scorn-default.onnx") && has_humans());
+        assert!(!is_name("networks/scorn-dense.onnx") && has_humans());
     }
 
     #[test]

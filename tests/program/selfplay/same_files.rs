@@ -153,7 +153,7 @@ fn the_manifest_records_whether_evaluations_depend_on_the_batch() {
         assert!(!depends_on_batch(folder.path(), &["--backend", backend]));
     }
     // With a network in ONNX it depends on the machine's kernels.
-    let network = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-default.onnx");
+    let network = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-dense.onnx");
     depends_on_batch(folder.path(), &["--backend", "rten", "--weights", network]);
 }
 

@@ -1,4 +1,4 @@
-//! The built-in network: it loads in rten, has the expected heads, and values material.
+//! The built-in dense network: it loads in rten, has the expected heads, and values material.
 
 use std::{path::Path, process::Command};
 
@@ -89,7 +89,7 @@ const ODDS: [&str; 9] = [
 
 #[test]
 fn the_default_network_loads_and_puts_odds_in_order() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("networks/scorn-default.onnx");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("networks/scorn-dense.onnx");
     let bytes = std::fs::read(path).unwrap();
     assert!(bytes.len() < 8 << 20, "{} bytes", bytes.len());
     let model = ModelOptions::with_all_ops().load(bytes).unwrap();
