@@ -268,8 +268,8 @@ options! {
     "OpponentWeights"                     "opponent-weights"              [network weights, drops OtherNetworks]
         opponent_weights:                   String                        = "";
     /// Rating of the modelled opponent if OpponentWeights is empty: the built-in network predicts the moves of humans
-    /// with this rating, or with the nearest one from 1100 to 2600: up to 1900 on lichess's scale, at 2600 grandmasters
-    /// (FIDE). 0 disables this.
+    /// with this rating. 1100 to 1900 are ratings on lichess, 2600 is a grandmaster (FIDE), those between are
+    /// interpolated, and lower or higher ones count as 1100 or 2600. 0 disables this.
     "OpponentRating"                      "opponent-rating"               [network weights, drops OtherNetworks]
         opponent_rating:                    u32 [0, 3500]                 = 0;
     /// Share of the opponent's network in the priors at the opponent's nodes. The main network provides the rest.
@@ -367,8 +367,9 @@ options! {
     /// pawn move.
     "SyzygyFastPlay"                      "syzygy-fast-play"              [search play]
         syzygy_fast_play:                   bool                          = false;
-    /// Tablebase probing against a fallible opponent (see ContemptMode): probes only nodes where the engine is to move,
-    /// and uses wins, and draws with fewer pieces than this number. 0 probes all nodes.
+    /// Tablebase probing against a fallible opponent (see ContemptMode), so that the opponent is not assumed to know
+    /// the tablebases. 0 probes at every node. A number N probes only at nodes where the engine is to move, and uses a
+    /// result only if it is a win, or a draw with fewer than N pieces.
     "ContemptModeTB"                      "contempt-mode-tb"              [search play, drops Tree, hidden]
         contempt_mode_tb:                   usize [0, 9]                  = 0;
     /// Butterfly history: raises or lowers the prior of a move by the mean gain in value of moves between the same two

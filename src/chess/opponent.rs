@@ -42,13 +42,13 @@ pub fn problem(text: &str) -> Option<String> {
     }
     let rating = rating(text).map_or("no rating".into(), |rating| format!("the rating {rating}"));
     let kind = match kind(text) {
-        None => "not whether it is a person",
-        Some(OpponentKind::Human) => "that it is a person",
-        Some(OpponentKind::Computer) => "that it is a program",
+        None => "no type",
+        Some(OpponentKind::Human) => "the type human",
+        Some(OpponentKind::Computer) => "the type computer",
     };
     Some(format!(
         "UCI_Opponent '{}' is not of the form 'TITLE RATING TYPE NAME', such as 'none 1500 human Mary' (none for no \
-         title or rating; human or computer): it says {rating} and {kind}",
+         title or rating; human or computer): {rating} and {kind} were found in it",
         shorten_to(text, 60)
     ))
 }
@@ -85,19 +85,19 @@ mod tests {
             assert_eq!(problem(right), None, "{right}");
         }
         for (wrong, says) in [
-            ("Mary", "it says no rating and not whether it is a person"),
+            ("Mary", "no rating and no type were found"),
             (
                 "none 1500 human",
-                "it says the rating 1500 and that it is a person",
+                "the rating 1500 and the type human were found",
             ),
-            ("1500 human Mary", "it says no rating and not whether"),
+            ("1500 human Mary", "no rating and no type were found"),
             (
                 "none 1500 person Mary",
-                "it says the rating 1500 and not whether",
+                "the rating 1500 and no type were found",
             ),
             (
                 "none abc computer X",
-                "it says no rating and that it is a program",
+                "no rating and the type computer were found",
             ),
         ] {
             let problem = problem(wrong).unwrap();

@@ -60,14 +60,14 @@ pub struct MatchArgs {
     /// 40/60+0.6.
     #[arg(long, value_name = "[MOVES/]SECONDS[+SECONDS]", value_parser = clock, group = "limits")]
     pub tc: Option<Limit>,
-    /// Seconds per move.
+    /// Seconds per move [default: 1, without --tc and --nodes].
     #[arg(long, value_name = "SECONDS", value_parser = move_time, group = "limits")]
     pub st: Option<Limit>,
     /// Nodes per move.
     #[arg(long, value_name = "N", value_parser = nodes, group = "limits")]
     pub nodes: Option<Limit>,
-    /// Deprecated: use --nodes, --st or --tc in place of nodes=800, time=0.5 or clock=60+0.6 [default: time=1].
-    #[arg(long, group = "limits")]
+    /// Deprecated: use --nodes, --st or --tc in place of nodes=800, time=0.5 or clock=60+0.6.
+    #[arg(long, hide = true, group = "limits")]
     pub limit: Option<Limit>,
     /// Limit of the second engine's moves, if it differs: nodes=800, time=0.5 (seconds a move) or clock=60+0.6.
     #[arg(long, value_name = "LIMIT")]
@@ -109,21 +109,21 @@ pub struct MatchArgs {
     #[arg(long)]
     pub adjudicate: bool,
     /// Adjudicate a win when the scores of both engines agree for this many moves: movecount=MOVES,score=CENTIPAWNS.
-    /// (PLIES,PAWNS is accepted, too.)
     #[arg(long, value_name = "movecount=N,score=CP", value_parser = resign_rule)]
     pub resign: Option<WinRule>,
     /// Adjudicate a draw when all scores are at most this large for this many moves, from a move number on:
     /// movenumber=MOVE,movecount=MOVES,score=CENTIPAWNS. Earlier moves do not count (in fastchess they do, until a
-    /// capture or a move of a pawn). (MOVE,PLIES,PAWNS is accepted, too.)
+    /// capture or a move of a pawn).
     #[arg(long, value_name = "movenumber=N,movecount=N,score=CP", value_parser = draw_rule)]
     pub draw: Option<DrawRule>,
-    /// Adjudicate a draw after this many plies beyond the opening. (--longest is the earlier name.)
+    /// Adjudicate a draw after this many plies beyond the opening.
     #[arg(long, alias = "longest", value_name = "PLIES", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_plies: Option<u32>,
     /// Folders of endgame tablebases by which games are adjudicated.
     #[arg(long, value_name = "FOLDERS")]
     pub syzygy: Option<String>,
-    /// Milliseconds by which an engine may exceed its time, in all: increments make up for them again.
+    /// Total time in milliseconds by which an engine may overstep its clock before it forfeits the game. Time that later
+    /// increments leave over is credited back.
     #[arg(long, value_name = "MS", default_value_t = 100)]
     pub margin: u64,
     /// Seconds after which an engine with a node limit counts as stalled.

@@ -31,9 +31,11 @@ use crate::{
 const MIDDLEGAME: &str =
     "e2e4 e7e5 g1f3 b8c6 f1b5 a7a6 b5a4 g8f6 e1g1 f8e7 f1e1 b7b5 a4b3 d7d6 c2c3 e8g8";
 
-/// Measure this machine with this network and print the best Backend (of all, or the one that is named), Threads and
-/// MinibatchSize (0 leaves the batch size to the search), with the BackendOptions and network that they were measured
-/// with.
+/// Find the fastest Backend, Threads and MinibatchSize for this machine and network.
+///
+/// Measures all backends that work, or the one that is named by --backend, and prints the settings as lines of a
+/// configuration file, with the BackendOptions and network that they were measured with. A MinibatchSize of 0 leaves
+/// the batch size to the search.
 #[derive(Clone, Debug, Args)]
 pub struct TuneArgs {
     /// Write the result to this configuration file (other lines of it are kept); see --config.

@@ -127,7 +127,7 @@ fn decision(layers: &Layers, name: &'static str) -> Option<String> {
 
 fn announcement(resolved: &ResolvedProfiles, set: &[String], unchanged: &[String]) -> String {
     if resolved.settings.is_empty() {
-        return "profile none: the options are as they were set".into();
+        return "profile none: no profile applies to this game".into();
     }
     let mut text = format!("profile {}:", resolved.names.join(" + "));
     if !set.is_empty() {

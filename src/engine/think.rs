@@ -149,7 +149,7 @@ impl Task {
             return self.any_legal_move();
         };
         self.listener
-            .note(&format!("{reason}: the built-in network finds this move"));
+            .note(&format!("{reason}: the built-in network plays this move"));
         let outcome = self.search_root(&networks, &mut Tree::default());
         self.answer_from(outcome)
             .unwrap_or_else(|| self.any_legal_move())

@@ -101,10 +101,11 @@ impl MovesLeft {
         }
     }
 
-    /// Whether it applies at a node whose value for the side to move is `parent_q`.
+    /// Whether it applies at a node with this W-L, whichever side sees it. As in lc0, draws count as nothing here,
+    /// whatever `DrawScore` is.
     #[inline]
-    pub fn is_active(&self, parent_q: f32) -> bool {
-        parent_q.abs() > self.threshold
+    pub fn is_active(&self, wl: f64) -> bool {
+        wl.abs() as f32 > self.threshold
     }
 
     /// The bonus of a child with value `q` whose game lasts `delta` plies longer than the parent's.

@@ -239,7 +239,7 @@ fn for_each_below_root<const AVOIDS_LOSSES: bool>(
     let parent_q = -node.q(-draw_score);
     let moves_left = params
         .moves_left
-        .filter(|moves_left| moves_left.is_active(parent_q));
+        .filter(|moves_left| moves_left.is_active(node.wl));
     let mut visited_mass = 0.0;
     let mut has_unevaluated = false;
     for (slot, (child, edge)) in children.iter().zip(edges.iter()).enumerate() {
@@ -299,7 +299,7 @@ fn for_each_at_root(
     let parent_q = -node.q(-draw_score);
     let moves_left = params
         .moves_left
-        .filter(|moves_left| moves_left.is_active(parent_q));
+        .filter(|moves_left| moves_left.is_active(node.wl));
     let (slots, children) = (tree.slots_by_edge(node), tree.children(node));
     let (visited_mass, most_visits) = state.visits_at_root(&slots);
     let fpu = params.fpu(true).value(parent_q, visited_mass);

@@ -331,8 +331,8 @@ fn temperature(options: &SearchOptions, job: &Job) -> f32 {
 }
 
 /// Draws a move with probability proportional to (visits + offset)^(1/temperature), among those that are not much
-/// worse than the most visited one; an unvisited move is worth `fpu`. If no move was visited, priors replace visits,
-/// which plays by the policy. `None` if all weights are zero.
+/// worse than the most visited one; an unvisited move is worth `fpu`. If no move has visits beyond the
+/// offset, priors replace them, which plays by the policy, as in lc0. `None` if all weights are zero.
 fn draw(
     moves: &[RootMove],
     temperature: f32,
@@ -340,10 +340,11 @@ fn draw(
     (draw_score, fpu): (f32, f32),
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<RootMove> {
-    let by_policy = moves.iter().all(|m| m.child.n == 0);
+    let offset = options.temp_visit_offset();
+    let by_policy = moves.iter().all(|m| m.child.n as f32 + offset <= 0.0);
     let visits = |m: &RootMove| match by_policy {
         true => m.p,
-        false => m.child.n as f32 + options.temp_visit_offset(),
+        false => m.child.n as f32 + offset,
     };
     let q = |m: &RootMove| match m.child.n {
         0 => fpu,

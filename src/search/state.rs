@@ -14,7 +14,7 @@ use super::{
         SlotsByEdge, Tree,
         edges::EdgeRange,
         node::{Node, NodeId, Origin},
-        reroot::{reroot, reroot_in_analysis},
+        reroot::{CopyRule, reroot, reroot_in_analysis},
     },
     visits::RefinementPath,
     wdl_contempt::WdlContempt,
@@ -47,15 +47,15 @@ impl SearchState {
         let rule = Rule::new(&job.options, job.contempt_side);
         let contempt = WdlContempt::new(job);
         if !is_same_contempt(tree.contempt.as_ref(), contempt.as_ref()) {
-            tree = Tree::default();
+            std::mem::take(&mut tree).free();
         }
         match job.options.analyse_mode() {
             true => {
-                // Half of the memory is left for the search.
+                // The search may use all memory: when it is short, these trees are freed, the oldest first.
                 let room = job.limits.tree_bytes.map_or(usize::MAX, |bytes| bytes / 2);
                 reroot_in_analysis(&mut tree, &job.history, rule, room)
             }
-            false => reroot(&mut tree, &job.history, rule),
+            false => reroot(&mut tree, &job.history, rule, CopyRule::new(&job.limits)),
         };
         tree.contempt = contempt;
         tree.butterfly = (job.options.butterfly_history() > 0.0)

@@ -71,7 +71,7 @@ impl Stopper {
     /// Whether the search is over, `elapsed` after its start. Also sets which root moves selection may still search.
     pub fn is_over(&mut self, state: &mut SearchState, elapsed: Duration) -> bool {
         let bytes = self.limits.tree_bytes;
-        state.is_at_memory_limit = bytes.is_some_and(|bytes| state.tree.memory() >= bytes);
+        state.is_at_memory_limit = bytes.is_some_and(|bytes| !state.tree.shrink_cache_below(bytes));
         let playouts = state.progress.playouts;
         let first = *self.first.get_or_insert((elapsed, playouts));
         if playouts != self.batches.1 {

@@ -32,7 +32,7 @@ use parking_lot::{Condvar, Mutex};
 use self::{command::Command, output::Output};
 use crate::{
     config_file,
-    engine::{Ended, Engine, SearchRequest, loader::Retry},
+    engine::{Ended, Engine, Go, SearchRequest, loader::Retry},
     files::{LineEnd, read_line, skip_line},
     options::{BUTTONS, CONFIG_FILE, layers::Layers},
     player::Load,
@@ -278,6 +278,15 @@ impl Session {
         for word in &go.ignored_words {
             self.output
                 .note(&format!("go: '{word}' is ignored: it is not understood"));
+        }
+        let one_node = Go {
+            nodes: Some(1),
+            ignored_words: go.ignored_words.clone(),
+            ..Go::default()
+        };
+        if !go.ignored_words.is_empty() && *go == one_node {
+            self.output
+                .note("go: no other limit is given: one node is searched");
         }
     }
 

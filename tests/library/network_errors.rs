@@ -32,7 +32,7 @@ fn assert_recovers(session: &mut Session) {
 fn assert_stands_in(session: &mut Session) {
     let (best, lines) = session.go("go nodes 3");
     assert_ne!(best, "(none)", "{lines:?}");
-    let is_reported = |line: &String| line.ends_with("the built-in network finds this move");
+    let is_reported = |line: &String| line.ends_with("the built-in network plays this move");
     assert!(lines.iter().any(is_reported), "{lines:?}");
 }
 
@@ -224,7 +224,7 @@ fn a_missing_human_network_is_reported_with_its_option() {
                 let best: UciMove = answer.split(' ').next().unwrap().parse().unwrap();
                 assert!(best.to_move(game.position()).is_ok(), "{lines:?}");
                 let is_reported =
-                    |line: &String| line.ends_with("the built-in network finds this move");
+                    |line: &String| line.ends_with("the built-in network plays this move");
                 assert!(lines.iter().any(is_reported), "{lines:?}");
             }
         }
@@ -296,13 +296,13 @@ fn names_of_lc0s_backends_are_mapped_and_reported() {
         assert_eq!(note.is_none(), is_ours, "{theirs}");
         if !is_ours {
             expected.push(format!(
-                "info string backend {theirs} is one of lc0: taking {ours}"
+                "info string '{theirs}' is a backend of lc0; Scorn uses {ours} instead"
             ));
         }
         set(&mut session, "Backend", theirs);
     }
     set(&mut session, "Backend", "trivial");
-    expected.push("info string backend trivial is one of lc0: taking hash".into());
+    expected.push("info string 'trivial' is a backend of lc0; Scorn uses hash instead".into());
     assert_eq!(session.send_and_sync("position startpos"), expected);
     let (best, lines) = session.go("go nodes 3");
     assert!(best != "(none)" && lines[0].contains("hash"), "{lines:?}");

@@ -375,7 +375,7 @@ fn an_odds_game_is_recognised_and_the_next_game_is_not() {
     let lines = session.send_and_sync("position startpos");
     assert_eq!(
         profile_lines(&lines),
-        ["none: the options are as they were set"]
+        ["none: no profile applies to this game"]
     );
     session.send("setoption name UCI_AnalyseMode value true");
     assert!(profile_lines(&session.send_and_sync(&format!("position fen {QUEEN}"))).is_empty());
@@ -598,7 +598,7 @@ fn a_game_called_new_after_its_position_was_set_keeps_its_profile() {
     let lines = session.send_and_sync("ucinewgame");
     assert_eq!(
         profile_lines(&lines),
-        ["none: the options are as they were set"]
+        ["none: no profile applies to this game"]
     );
     let (_, lines) = session.go("go nodes 1");
     assert_eq!(profile_lines(&lines), [LARGE_ODDS]);

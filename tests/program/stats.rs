@@ -347,7 +347,7 @@ fn misjudged_positions_are_found_by_long_searches() {
     let mates = reported["tactics"]["mates"]["mean"].as_f64().unwrap();
     assert!((mates - 12.0 / 16.0).abs() < 1e-12, "{mates}");
     let page = fs::read_to_string(&page).unwrap();
-    assert!(page.contains("(figure 6)") && page.contains("uneven pieces"));
+    assert!(page.contains("(figure 6)") && page.contains("unequal pieces"));
     let printed = stats(&[
         file,
         "--network",

@@ -81,14 +81,16 @@ fn a_refused_position_affects_only_later_searches() {
 fn an_invalid_go_has_an_answer() {
     let mut session = Session::new();
     session.send_and_sync("position startpos");
-    for line in [
-        "go nodes abc",
-        "go xyz",
-        "go movetime",
-        "go wtime 100 btime",
+    for (line, has_limit) in [
+        ("go nodes abc", false),
+        ("go xyz", false),
+        ("go movetime", false),
+        ("go wtime 100 btime", true),
     ] {
         let (best, lines) = session.go(line);
         assert_ne!(best, "(none)", "{line}");
+        let is_one_node = count(&lines, "one node is searched") == 1;
+        assert_ne!(is_one_node, has_limit, "{line}: {lines:?}");
         assert_eq!(
             count(&lines, "is ignored: it is not understood"),
             1,

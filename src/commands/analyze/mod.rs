@@ -95,11 +95,11 @@ pub struct AnalyzeArgs {
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write an HTML page about the games to this file: board, moves, graphs, lines, traps. The page needs no other
-    /// files. ScLimit is 32 then, unless it is set, and MultiPV at least 4.
+    /// files. ScLimit becomes 32, unless it is set, and MultiPV at least 4.
     #[arg(long, value_name = "FILE", requires = "games", conflicts_with_all = ["fen", "epd"])]
     pub html: Option<PathBuf>,
     /// Write the games to this file with evaluations, glyphs for mistakes and comments about traps, which replace
-    /// their comments and variations; clock times are kept.
+    /// their comments and variations; clock times are kept. ScLimit becomes 32, unless it is set, and MultiPV at least 4.
     #[arg(long, value_name = "FILE", requires = "games", conflicts_with_all = ["fen", "epd"])]
     pub annotate: Option<PathBuf>,
     /// Overwrite the files of --html and --annotate if they exist.

@@ -105,7 +105,7 @@ pub struct SelfplayArgs {
     /// MOVE,PLIES,VALUE.
     #[arg(long, value_name = "MOVE,PLIES,VALUE", value_parser = draw_rule)]
     pub draw_rule: Option<DrawRule>,
-    /// Adjudicate a draw after this many plies. (--longest is the earlier name.)
+    /// Adjudicate a draw after this many plies.
     #[arg(
         long,
         alias = "longest",
@@ -123,8 +123,7 @@ pub struct SelfplayArgs {
     /// Play only part I of N of the games; I counts from 1. All parts together are the whole run.
     #[arg(long, value_name = "I/N", value_parser = shard, default_value = "1/1")]
     pub shard: Shard,
-    /// Write training positions with all visits (positions-*.vis, for `scorn train`; the format is documented in the
-    /// library, dataset::searched).
+    /// Write training positions with all visits (positions-*.vis, for `scorn train`).
     #[arg(long, group = "kept")]
     pub records: bool,
     /// Write training chunks in lc0's format, one per game (lc0/*.gz).
@@ -137,11 +136,11 @@ pub struct SelfplayArgs {
     #[arg(long, value_enum, default_value = "both", requires = "kept")]
     pub record_side: RecordSide,
     /// Write the network's policy of each position with --records in place of visits, with the player's
-    /// PolicyTemperature. So games of one node per move contain the network's predictions.
+    /// PolicyTemperature. With --nodes 1 this records a network's predictions, for another one to learn from.
     #[arg(long, requires = "records")]
     pub record_policy: bool,
-    /// Keep (w+l)/d at this value by adjusting ScLimit between batches of games (it starts at 5, or at --sc-limit).
-    /// The limit stays at or below the nodes, with which it is plain PUCT. With --odds the first side gives them with
+    /// Target for the number of decisive games for each draw, reached by adjusting ScLimit after each batch of games (it
+    /// starts at 5, or at --sc-limit). ScLimit never exceeds --nodes, where the search is plain PUCT. With --odds the first side gives them with
     /// this limit, and the second side searches as many nodes without search-contempt.
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     pub balance: Option<f64>,

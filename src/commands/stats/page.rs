@@ -35,11 +35,11 @@ const COLUMNS: [&str; 10] = [
 /// The columns of the table of tactics.
 const TACTICS: [&str; 7] = [
     "file",
-    "any shot",
+    "any of them",
     "sacrifice",
     "promotion",
     "mate",
-    "uneven pieces",
+    "unequal pieces",
     "material difference in pawns",
 ];
 
@@ -158,7 +158,7 @@ fn tactics(totals: &FileStats, page: &mut Page) {
     });
     let rows: Vec<_> = with_tactics.collect();
     if !rows.is_empty() {
-        page.heading("Tactics: positions soon before a shot, and with uneven pieces");
+        page.heading("Tactics: positions shortly before a sacrifice, promotion or mate, and with unequal pieces");
         page.table(&TACTICS, &rows);
     }
 }

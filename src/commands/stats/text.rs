@@ -102,7 +102,7 @@ fn tactics_text(tactics: &TacticsSummary) -> String {
         material,
     } = tactics;
     format!(
-        "  positions with a shot within {} plies {} (sacrifice {}, promotion {}, mate {}); uneven pieces {}; material \
+        "  positions with tactics within {} plies {} (sacrifice {}, promotion {}, mate {}); unequal pieces {}; material \
          difference {} pawns",
         PLIES_AHEAD,
         percent(shots),

@@ -67,7 +67,7 @@ fn an_evaluation_that_fails_or_panics_costs_no_answer() {
                 assert!(is_reported, "{fault:?} at {at}: {:?}", memory.notes.lock());
                 assert!(!memory.has_noted("the search crashed"));
                 if at == 0 {
-                    assert!(memory.has_noted("the built-in network finds this move"));
+                    assert!(memory.has_noted("the built-in network plays this move"));
                 }
                 // It happens once only, and the engine goes on.
                 memory.notes.lock().clear();

@@ -215,7 +215,7 @@ impl BackendInfo {
     /// The message that this backend is taken where lc0's backend `name` was given.
     pub fn replaces_lc0(&self, name: &str) -> String {
         format!(
-            "backend {} is one of lc0: taking {}",
+            "'{}' is a backend of lc0; Scorn uses {} instead",
             name.trim(),
             self.name
         )

@@ -88,7 +88,7 @@ pub fn why_idle(options: &Options) -> Option<&'static str> {
         Some("an opponent's network has no effect: Backend hash evaluates no networks")
     } else if options.contempt_mode == ContemptMode::Disable {
         Some(
-            "an opponent's network has no effect: with ContemptMode disable nobody is the opponent",
+            "an opponent's network has no effect while ContemptMode is disable: neither side is the opponent",
         )
     } else if options.opponent_policy_mix <= 0.0 {
         Some("an opponent's network has no effect: OpponentPolicyMix is 0")

@@ -173,7 +173,8 @@ mod tests {
         assert_eq!(described.unwrap().matches("sparse (CPU").count(), 3);
         assert_eq!(
             reported,
-            ["blas", "Eigen"].map(|name| format!("backend {name} is one of lc0: taking auto"))
+            ["blas", "Eigen"]
+                .map(|name| format!("'{name}' is a backend of lc0; Scorn uses auto instead"))
         );
         // The name is valid, whether or not this machine has one.
         for name in ["cudnn", "onnx-trt"] {

@@ -3,14 +3,14 @@
 //! ```text
 //!  nodes   | root | a b c . |  a1 | c1 c2 |          children of one node: neighbours in a block; slots in the
 //!             |___^             ^     ^              order in which they were first visited (that of the priors)
-//! a__________|  c__| edges   | e4 d4 Nf3 ... | e5 c5 ... | ...         legal moves with priors, largest first; written
-//! once (see `edges`) records | c: counts of c1, c2 |                   search-contempt: frozen visit counts (few nodes
-//! have one)
+//!                   a__________|  c__|
+//!  edges   | e4 d4 Nf3 ... | e5 c5 ... | ...         legal moves with priors, largest first; written once (see `edges`)
+//!  records | c: counts of c1, c2 |                   search-contempt: frozen visit counts (few nodes have one)
 //! ```
 //!
 //! A full block is copied to the next larger one and its old place is reused, so node ids are valid only while the
 //! lock is held; a path is recorded as child slots, which never change. There are no parent pointers. Re-rooting
-//! copies the kept subtree (see `reroot`) and drops the rest at once.
+//! copies the kept subtree and drops the rest, unless that would take much of a search's time (see `reroot`).
 
 pub(super) mod edges;
 mod full;
@@ -32,7 +32,10 @@ use self::{
     transpositions::SharedValues,
 };
 use super::{butterfly::Butterfly, wdl_contempt::WdlContempt};
-use crate::chess::History;
+use crate::{chess::History, threads};
+
+/// From so many bytes on, memory is freed on another thread: that of a search has no time for it.
+const LARGE: usize = 32 << 20;
 
 /// Block sizes for children; a node moves to the next class when its block is full.
 const BLOCK_SIZES: [u8; 12] = [1, 3, 6, 10, 16, 24, 32, 48, 64, 96, 160, 255];
@@ -272,8 +275,35 @@ impl Tree {
 
     /// Frees the memory of all nodes; afterwards only edges may be read.
     pub(super) fn free_nodes(&mut self) {
-        self.nodes = vec![Node::EMPTY];
+        let nodes = std::mem::replace(&mut self.nodes, vec![Node::EMPTY]);
         self.root = 0;
+        if nodes.len() * size_of::<Node>() >= LARGE {
+            threads::drop_aside(nodes);
+        }
+    }
+
+    /// Frees the tree, a large one on another thread.
+    pub(super) fn free(self) {
+        if self.memory() >= LARGE {
+            threads::drop_aside(self);
+        }
+    }
+
+    /// Frees trees of earlier positions, the oldest first, until the whole takes less than `bytes` or no such tree is
+    /// left. Returns whether it takes less.
+    pub(super) fn shrink_cache_below(&mut self, bytes: usize) -> bool {
+        while self.memory() >= bytes {
+            if self.tree_cache.is_empty() {
+                return false;
+            }
+            self.tree_cache.remove(0).free();
+        }
+        true
+    }
+
+    /// Number of nodes, those that no line leads to any more included.
+    pub(super) fn node_count(&self) -> usize {
+        self.nodes.len()
     }
 
     /// Shares the statistics of the nodes of a path, from the root on, by position.

@@ -3,6 +3,13 @@
 //! The subtree is copied into fresh arenas, so that it is compact: first the nodes, breadth first, then the edges,
 //! which are most of the memory, in their old order and into segments that have been read already. So both trees
 //! together take little more than the old one alone.
+//!
+//! A copy takes up to a microsecond a node, before the search begins. Where that is too much of the search's time, the
+//! new position's node becomes the root where it is, and the rest of the tree stays until the next copy.
+
+use std::time::Duration;
+
+use shakmaty::Position;
 
 use super::{
     Full, Tree,
@@ -10,34 +17,113 @@ use super::{
     node::{Edge, Node, NodeId, Origin},
     records::{ReplyRecords, Rule},
 };
-use crate::chess::History;
+use crate::{chess::History, search::limits::Limits};
+
+/// Nodes that are copied in a millisecond, at least.
+const COPIED_IN_A_MILLISECOND: f64 = 1000.0;
+
+/// The time for a copy before a search without a clock, which should answer `stop` soon.
+const COPY_TIME: Duration = Duration::from_millis(250);
+
+/// The share of a search's time for a copy, and that where the tree takes half of its memory.
+const COPY_SHARE: f64 = 0.05;
+const COPY_SHARE_WHEN_CROWDED: f64 = 0.25;
+
+/// Decides whether a subtree is copied when it becomes the tree.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::search) struct CopyRule {
+    /// The most nodes that are copied.
+    max_nodes: f64,
+    /// The same in a tree of `crowded_bytes` and more, which is to become smaller.
+    max_nodes_when_crowded: f64,
+    crowded_bytes: usize,
+}
+
+impl CopyRule {
+    /// The rule for a search with these limits.
+    pub fn new(limits: &Limits) -> CopyRule {
+        let nodes = |time: Duration| 1e3 * time.as_secs_f64() * COPIED_IN_A_MILLISECOND;
+        let (max_nodes, max_nodes_when_crowded) = match limits.max_time().map(nodes) {
+            Some(nodes) => (COPY_SHARE * nodes, COPY_SHARE_WHEN_CROWDED * nodes),
+            None => (nodes(COPY_TIME), f64::INFINITY),
+        };
+        CopyRule {
+            max_nodes,
+            max_nodes_when_crowded,
+            crowded_bytes: limits.tree_bytes.map_or(usize::MAX, |bytes| bytes / 2),
+        }
+    }
+
+    /// Whether the subtree of this node is copied.
+    fn copies(&self, tree: &Tree, id: NodeId) -> bool {
+        // Some visits add no node, and some nodes have no visits.
+        let nodes = tree.node_count().min(2 * tree.node(id).n as usize);
+        let most = match tree.memory() >= self.crowded_bytes {
+            true => self.max_nodes_when_crowded,
+            false => self.max_nodes,
+        };
+        nodes as f64 <= most
+    }
+}
 
 /// Makes `tree` the tree of `history` under `rule`, keeping what is still valid. Returns the number of visits kept.
-pub(in crate::search) fn reroot(tree: &mut Tree, history: &History, rule: Option<Rule>) -> u32 {
+pub(in crate::search) fn reroot(
+    tree: &mut Tree,
+    history: &History,
+    rule: Option<Rule>,
+    copy_rule: CopyRule,
+) -> u32 {
+    for cached in std::mem::take(&mut tree.tree_cache) {
+        cached.free();
+    }
     let kept = (tree.rule == rule).then(|| find(tree, history)).flatten();
     match kept {
         Some(id) if id == tree.root => {}
-        Some(id) => {
-            let mut fresh = Tree::new(history.clone(), rule);
-            // Records store the gathering in which a reply was blocked.
-            fresh.records = ReplyRecords::following(&tree.records);
-            let mut old = std::mem::take(tree);
-            fresh.shared_values = std::mem::take(&mut old.shared_values);
-            fresh.butterfly = old.butterfly.take();
-            // The copy is never larger than the original, which fitted.
-            let is_copied = copy(&mut old, id, &mut fresh, SourceTree::Consumed).is_ok();
-            *tree = match is_copied && has_visits(&fresh) {
-                true => fresh,
-                false => Tree::new(history.clone(), fresh.rule.take()),
-            };
-        }
-        None => *tree = Tree::new(history.clone(), rule),
+        Some(id) if copy_rule.copies(tree, id) => move_to_copy(tree, id, history, rule),
+        Some(id) => move_root(tree, id, history),
+        None => std::mem::replace(tree, Tree::new(history.clone(), rule)).free(),
     }
-    tree.tree_cache = Vec::new();
     tree.history = Some(history.clone());
     check(tree);
     tree.node(tree.root).n
 }
+
+/// Replaces the tree by a copy of a node's subtree.
+fn move_to_copy(tree: &mut Tree, id: NodeId, history: &History, rule: Option<Rule>) {
+    let mut fresh = Tree::new(history.clone(), rule);
+    // Records store the gathering in which a reply was blocked.
+    fresh.records = ReplyRecords::following(&tree.records);
+    let mut old = std::mem::take(tree);
+    fresh.shared_values = std::mem::take(&mut old.shared_values);
+    fresh.butterfly = old.butterfly.take();
+    // The copy is never larger than the original, which fitted.
+    let is_copied = copy(&mut old, id, &mut fresh, SourceTree::Consumed).is_ok();
+    old.free();
+    *tree = match is_copied && has_visits(&fresh) {
+        true => fresh,
+        false => Tree::new(history.clone(), fresh.rule.take()),
+    };
+}
+
+/// Makes a node the root. What no line leads to any more stays in memory until the next copy.
+fn move_root(tree: &mut Tree, id: NodeId, history: &History) {
+    tree.root = id;
+    tree.root_turn = history.position().turn();
+    // The root has no record: it is always searched.
+    let range = tree.edge_range(tree.node(id));
+    let root = tree.node_mut(id);
+    root.edges = range.start;
+    root.set_has_record(false);
+    revert_outdated(tree, MOVED_ROOT_DEPTH);
+    if !has_visits(tree) {
+        let empty = Tree::new(history.clone(), tree.rule.clone());
+        std::mem::replace(tree, empty).free();
+    }
+}
+
+/// How deep outdated repetitions are reverted where the root moves without a copy: as deep as those of two moves of
+/// each side. Others wait for the next copy.
+const MOVED_ROOT_DEPTH: u32 = 3;
 
 /// Re-rooting for an analysis, in which the user goes back and forth: trees of other positions stay in a cache of at
 /// most `room` bytes, and the one with the most visits of `history` is used. Returns the number of visits kept.
@@ -49,7 +135,10 @@ pub(in crate::search) fn reroot_in_analysis(
 ) -> u32 {
     let mut tree_cache = std::mem::take(&mut tree.tree_cache);
     tree_cache.push(std::mem::take(tree));
-    tree_cache.retain(|cached| cached.history.is_some() && cached.rule == rule);
+    let is_usable = |cached: &Tree| cached.history.is_some() && cached.rule == rule;
+    for outdated in tree_cache.extract_if(.., |cached| !is_usable(cached)) {
+        outdated.free();
+    }
     let places = tree_cache.iter().enumerate();
     let found = places.filter_map(|(place, cached)| {
         let id = find(cached, history)?;
@@ -58,6 +147,12 @@ pub(in crate::search) fn reroot_in_analysis(
     let found = found.max();
     *tree = match found {
         Some((_, place, id)) if id == tree_cache[place].root => tree_cache.remove(place),
+        Some((_, place, id)) if tree_cache[place].memory() > room => {
+            // It would not stay in the cache, and there may be no memory for both.
+            let mut cached = tree_cache.remove(place);
+            move_to_copy(&mut cached, id, history, rule);
+            cached
+        }
         Some((_, place, id)) => {
             let cached = &mut tree_cache[place];
             let mut fresh = Tree::new(history.clone(), rule.clone());
@@ -73,11 +168,13 @@ pub(in crate::search) fn reroot_in_analysis(
     };
     // The oldest are dropped first.
     let mut taken: usize = tree_cache.iter().map(Tree::memory).sum();
-    tree_cache.retain(|cached| {
+    for dropped in tree_cache.extract_if(.., |cached| {
         let fits = taken <= room;
         taken -= if fits { 0 } else { cached.memory() };
-        fits
-    });
+        !fits
+    }) {
+        dropped.free();
+    }
     tree.tree_cache = tree_cache;
     tree.history = Some(history.clone());
     check(tree);
@@ -141,15 +238,14 @@ fn copy(
         new: fresh.root,
         depth: 0,
     }]);
-    let mut parents: Vec<(NodeId, NodeId)> = Vec::new();
-    let mut reverted: Vec<(NodeId, Node)> = Vec::new();
+    let mut deepest_outdated = None;
     let mut edges = Vec::new();
     *fresh.node_mut(fresh.root) = *tree.node(id);
     while let Some(Pending { old, new, depth }) = queue.pop_front() {
         let source = *tree.node(old);
-        if source.origin() == Origin::TwoFold && source.m > depth as f32 {
-            // The first occurrence is no longer part of the tree (the root has moved past it).
-            reverted.push((new, source));
+        if is_outdated(&source, depth) {
+            // Breadth first: the last one is the deepest.
+            deepest_outdated = Some(depth);
         }
         let record = tree.record(&source);
         if source.n_edges > 0 {
@@ -174,7 +270,6 @@ fn copy(
         for slot in 0..source.n_children {
             let (from, to) = (tree.child_id(&source, slot), block + NodeId::from(slot));
             *fresh.node_mut(to) = *tree.node(from);
-            parents.push((to, new));
             queue.push_back(Pending {
                 old: from,
                 new: to,
@@ -186,11 +281,8 @@ fn copy(
         tree.free_nodes();
     }
     copy_edges(tree, edges, fresh, source_tree)?;
-    if !reverted.is_empty() {
-        parents.sort_unstable();
-        for (id, source) in reverted {
-            revert(fresh, &parents, id, &source);
-        }
+    if let Some(depth) = deepest_outdated {
+        revert_outdated(fresh, depth);
     }
     Ok(())
 }
@@ -229,9 +321,38 @@ fn copy_edges(
     Ok(())
 }
 
-/// Removes the visits of a two-fold repetition that is no longer a draw from the node and its ancestors. (Their
-/// weight in a moving average is unknown; the weight in the mean is used.)
-fn revert(tree: &mut Tree, parents: &[(NodeId, NodeId)], id: NodeId, source: &Node) {
+/// Whether this node, `depth` plies below the root, is a two-fold repetition of a position before the root, so that it is
+/// no longer a draw.
+fn is_outdated(node: &Node, depth: u32) -> bool {
+    node.origin() == Origin::TwoFold && node.m > depth as f32
+}
+
+/// Reverts outdated two-fold repetitions of at most this depth.
+fn revert_outdated(tree: &mut Tree, max_depth: u32) {
+    let mut path = Vec::new();
+    revert_below(tree, tree.root, &mut path, max_depth);
+}
+
+/// The same at a node and below it; `path` has the nodes above it, from the root on.
+fn revert_below(tree: &mut Tree, id: NodeId, path: &mut Vec<NodeId>, max_depth: u32) {
+    let (node, depth) = (*tree.node(id), path.len() as u32);
+    if is_outdated(&node, depth) {
+        return revert(tree, path, id);
+    }
+    if depth == max_depth {
+        return;
+    }
+    path.push(id);
+    for slot in 0..node.n_children {
+        revert_below(tree, tree.child_id(&node, slot), path, max_depth);
+    }
+    path.pop();
+}
+
+/// Removes the visits of a two-fold repetition that is no longer a draw from the node and its ancestors, which `path`
+/// has from the root on. (Their weight in a moving average is unknown; the weight in the mean is used.)
+fn revert(tree: &mut Tree, path: &[NodeId], id: NodeId) {
+    let source = *tree.node(id);
     let visits = source.n;
     let edge = source.edge;
     *tree.node_mut(id) = Node {
@@ -239,9 +360,7 @@ fn revert(tree: &mut Tree, parents: &[(NodeId, NodeId)], id: NodeId, source: &No
         ..Node::EMPTY
     };
     let mut m = source.m;
-    let mut id = id;
-    while let Ok(index) = parents.binary_search_by_key(&id, |pair| pair.0) {
-        id = parents[index].1;
+    for &id in path.iter().rev() {
         m += 1.0;
         let is_root = id == tree.root;
         let node = tree.node_mut(id);
@@ -275,7 +394,21 @@ fn revert(tree: &mut Tree, parents: &[(NodeId, NodeId)], id: NodeId, source: &No
 mod tests {
     use super::super::node::{Bounds, tests::node};
     use super::*;
-    use crate::chess::{moves::legal_moves, setup::position_from_fen};
+    use crate::{
+        chess::{moves::legal_moves, setup::position_from_fen},
+        search::puct::tests::searched,
+    };
+
+    /// Copies always, and never.
+    const RULES: [CopyRule; 2] = [rule(f64::INFINITY), rule(-1.0)];
+
+    const fn rule(max_nodes: f64) -> CopyRule {
+        CopyRule {
+            max_nodes,
+            max_nodes_when_crowded: max_nodes,
+            crowded_bytes: usize::MAX,
+        }
+    }
 
     /// A draw by repetition, `plies` after the first occurrence.
     fn repetition(n: u32, plies: f32) -> Node {
@@ -293,8 +426,12 @@ mod tests {
     }
 
     /// A root, below it the next root with a reply, below that `leaves`. Returns the tree re-rooted to the second of
-    /// them, and its reply's children.
-    fn rerooted(next: Node, reply: Node, leaves: &[Node]) -> (Tree, Vec<Node>) {
+    /// them, and its reply's children: as a copy, and with a moved root.
+    fn rerooted(next: Node, reply: Node, leaves: &[Node]) -> [(Tree, Vec<Node>); 2] {
+        RULES.map(|rule| rerooted_by(rule, next, reply, leaves))
+    }
+
+    fn rerooted_by(rule: CopyRule, next: Node, reply: Node, leaves: &[Node]) -> (Tree, Vec<Node>) {
         let game = History::default();
         let (second, third) = (
             after_first_move(&game),
@@ -307,7 +444,9 @@ mod tests {
         let reply = tree.grow(next, &second, &[reply])[0];
         tree.grow(reply, &third, leaves);
         let kept = tree.node(next).n;
-        assert_eq!(reroot(&mut tree, &second, None), tree.node(tree.root).n);
+        let visits = reroot(&mut tree, &second, None, rule);
+        assert_eq!(visits, tree.node(tree.root).n);
+        assert_eq!(tree.root_turn, second.position().turn());
         assert!(tree.node(tree.root).n <= kept);
         let reply = tree.child_id(tree.node(tree.root), 0);
         let leaves = tree.children(tree.node(reply)).to_vec();
@@ -332,6 +471,12 @@ mod tests {
 
     #[test]
     fn shared_values_are_kept_within_a_game_and_dropped_with_another() {
+        for rule in RULES {
+            shared_values_are_kept(rule);
+        }
+    }
+
+    fn shared_values_are_kept(rule: CopyRule) {
         let game = History::default();
         let second = after_first_move(&game);
         let mut tree = Tree::new(game.clone(), None);
@@ -342,12 +487,12 @@ mod tests {
         tree.grow(next, &second, &[]);
         tree.shared_values.store(13, &node(9, 0.25, 0.5, 8.0));
         let known = |tree: &Tree| tree.shared_values.value(13).map(|known| known.wl);
-        assert_eq!(reroot(&mut tree, &game, None), 10);
+        assert_eq!(reroot(&mut tree, &game, None, rule), 10);
         assert_eq!(known(&tree), Some(-0.25));
-        assert_eq!(reroot(&mut tree, &second, None), 5);
+        assert_eq!(reroot(&mut tree, &second, None, rule), 5);
         assert_eq!(known(&tree), Some(-0.25));
         // Back to the start: that is another tree.
-        assert_eq!(reroot(&mut tree, &game, None), 0);
+        assert_eq!(reroot(&mut tree, &game, None, rule), 0);
         assert_eq!(known(&tree), None);
     }
 
@@ -367,23 +512,24 @@ mod tests {
             (10.0 + 10.0 * (m + 1.0)) / 11.0,
         );
         let leaves = [repetition(4, 3.0), node(5, -0.6, 0.1, 29.0)];
-        let (tree, leaves) = rerooted(next, reply, &leaves);
         // As if those four visits had never happened.
         let (wl, d, m) = (3.2 / 6.0, 0.9 / 6.0, 170.0 / 6.0);
-        assert_is(&tree.children(tree.node(tree.root))[0], 6, wl, d, m);
-        let (root_d, root_m) = ((0.3 + 6.0 * d) / 7.0, (10.0 + 6.0 * (m + 1.0)) / 7.0);
-        assert_is(
-            tree.node(tree.root),
-            7,
-            (-0.5 - 6.0 * wl) / 7.0,
-            root_d,
-            root_m,
-        );
-        // The position can be searched again; its move stays in its place.
-        assert_is(&leaves[0], 0, 0.0, Node::EMPTY.d, Node::EMPTY.m);
-        assert!(!leaves[0].is_proven() && leaves[0].origin() != Origin::TwoFold);
-        assert_eq!((leaves[0].edge, leaves[1].edge), (0, 1));
-        assert_is(&leaves[1], 5, -0.6, 0.1, 29.0);
+        for (tree, leaves) in rerooted(next, reply, &leaves) {
+            assert_is(&tree.children(tree.node(tree.root))[0], 6, wl, d, m);
+            let (root_d, root_m) = ((0.3 + 6.0 * d) / 7.0, (10.0 + 6.0 * (m + 1.0)) / 7.0);
+            assert_is(
+                tree.node(tree.root),
+                7,
+                (-0.5 - 6.0 * wl) / 7.0,
+                root_d,
+                root_m,
+            );
+            // The position can be searched again; its move stays in its place.
+            assert_is(&leaves[0], 0, 0.0, Node::EMPTY.d, Node::EMPTY.m);
+            assert!(!leaves[0].is_proven() && leaves[0].origin() != Origin::TwoFold);
+            assert_eq!((leaves[0].edge, leaves[1].edge), (0, 1));
+            assert_is(&leaves[1], 5, -0.6, 0.1, 29.0);
+        }
     }
 
     /// A position in which White has one move: the king takes the queen.
@@ -396,7 +542,7 @@ mod tests {
         let game = History::default();
         let second = after_first_move(&game);
         // With a reply that was searched, and without.
-        for others in [1, 0] {
+        for (others, rule) in [(1, RULES[0]), (0, RULES[0]), (1, RULES[1]), (0, RULES[1])] {
             let mut tree = Tree::new(game.clone(), None);
             let (root, n) = (tree.root, 4 + others + u32::from(others > 0));
             *tree.node_mut(root) = node(n + 1, 0.0, 0.9, 8.0);
@@ -409,7 +555,7 @@ mod tests {
             let reply = tree.grow(next, position, &replies)[0];
             tree.grow(reply, &one_move, &[repetition(4, 3.0)]);
             tree.assert_consistent();
-            assert_eq!(reroot(&mut tree, &second, None), n - 4);
+            assert_eq!(reroot(&mut tree, &second, None, rule), n - 4);
             tree.assert_consistent();
             let root = *tree.node(tree.root);
             if others == 0 {
@@ -428,25 +574,34 @@ mod tests {
     fn a_repetition_within_the_tree_that_stays_is_still_a_draw() {
         let (next, reply) = (node(11, 0.1, 0.5, 9.0), node(10, -0.1, 0.5, 8.0));
         // Two plies back from two plies below the new root is that root itself.
-        let (tree, leaves) = rerooted(next, reply, &[repetition(9, 2.0)]);
-        assert_is(tree.node(tree.root), 11, 0.1, 0.5, 9.0);
-        assert_is(&tree.children(tree.node(tree.root))[0], 10, -0.1, 0.5, 8.0);
-        assert_is(&leaves[0], 9, 0.0, 1.0, 2.0);
-        assert_eq!(leaves[0].origin(), Origin::TwoFold);
+        for (tree, leaves) in rerooted(next, reply, &[repetition(9, 2.0)]) {
+            assert_is(tree.node(tree.root), 11, 0.1, 0.5, 9.0);
+            assert_is(&tree.children(tree.node(tree.root))[0], 10, -0.1, 0.5, 8.0);
+            assert_is(&leaves[0], 9, 0.0, 1.0, 2.0);
+            assert_eq!(leaves[0].origin(), Origin::TwoFold);
+        }
     }
 
     #[test]
     fn proofs_do_not_depend_on_reverted_visits() {
         let (next, mut reply) = (node(11, -0.9, 0.05, 9.0), node(10, 1.0, 0.0, 8.0));
         reply.set_bounds(Bounds::exact(1), Origin::Children);
-        let (tree, leaves) = rerooted(next, reply, &[repetition(4, 3.0), node(5, -1.0, 0.0, 7.0)]);
-        assert_is(tree.node(tree.root), 11, -0.9, 0.05, 9.0);
-        assert_is(&tree.children(tree.node(tree.root))[0], 10, 1.0, 0.0, 8.0);
-        assert_eq!((leaves[0].n, leaves[1].n), (0, 5));
+        let leaves = [repetition(4, 3.0), node(5, -1.0, 0.0, 7.0)];
+        for (tree, leaves) in rerooted(next, reply, &leaves) {
+            assert_is(tree.node(tree.root), 11, -0.9, 0.05, 9.0);
+            assert_is(&tree.children(tree.node(tree.root))[0], 10, 1.0, 0.0, 8.0);
+            assert_eq!((leaves[0].n, leaves[1].n), (0, 5));
+        }
     }
 
     #[test]
     fn another_game_or_rule_begins_anew() {
+        for rule in RULES {
+            another_game_begins_anew(rule);
+        }
+    }
+
+    fn another_game_begins_anew(rule: CopyRule) {
         let tree = || {
             let game = History::default();
             let mut tree = Tree::new(game.clone(), None);
@@ -459,16 +614,97 @@ mod tests {
             (tree, game, next)
         };
         let (mut same, game, next) = tree();
-        assert_eq!(reroot(&mut same, &game, None), 7);
-        assert_eq!(reroot(&mut same, &next, None), 6);
-        assert_eq!(reroot(&mut same, &game, None), 0, "back to the start");
+        assert_eq!(reroot(&mut same, &game, None, rule), 7);
+        assert_eq!(reroot(&mut same, &next, None, rule), 6);
+        assert_eq!(reroot(&mut same, &game, None, rule), 0, "back to the start");
         // A move that was not searched, and a reply without moves of its own.
         let (mut other, mut game, next) = tree();
         let unvisited = legal_moves(game.position()).nth(1).unwrap();
         game.push(unvisited);
-        assert_eq!(reroot(&mut other, &game, None), 0);
+        assert_eq!(reroot(&mut other, &game, None, rule), 0);
         let (mut leaf, ..) = tree();
-        assert_eq!(reroot(&mut leaf, &after_first_move(&next), None), 0);
+        assert_eq!(reroot(&mut leaf, &after_first_move(&next), None, rule), 0);
         assert_eq!(leaf.node(leaf.root).n_children, 0);
+    }
+
+    /// The line of most visits below the root of a tree, as games.
+    fn main_line(tree: &Tree, plies: usize) -> Vec<History> {
+        let (mut id, mut game) = (tree.root, tree.history.clone().unwrap());
+        let mut games = Vec::new();
+        for _ in 0..plies {
+            let node = tree.node(id);
+            let slots = 0..node.n_children;
+            let best = slots.max_by_key(|&slot| tree.node(tree.child_id(node, slot)).n);
+            let child = tree.child_id(node, best.unwrap());
+            let m = tree.edges(node).at(tree.node(child).edge).m();
+            game.push(m);
+            games.push(game.clone());
+            id = child;
+        }
+        games
+    }
+
+    #[test]
+    fn a_moved_root_has_the_tree_of_a_copy_and_is_copied_later() {
+        let [copied, moved] = RULES.map(|rule| {
+            let mut tree = searched(3000).0.tree;
+            let next = main_line(&tree, 1).remove(0);
+            let before = tree.node_count();
+            reroot(&mut tree, &next, None, rule);
+            tree.assert_consistent();
+            (tree, before)
+        });
+        assert!(copied.0.node_count() < copied.1);
+        assert_eq!(moved.0.node_count(), moved.1);
+        let nodes = |tree: &Tree| {
+            let mut nodes = Vec::new();
+            tree.for_each(|node, depth| {
+                let moves: Vec<_> = tree.edges(node).iter().map(Edge::bits).collect();
+                nodes.push((depth, node.n, node.wl.to_bits(), node.flags, moves));
+            });
+            nodes
+        };
+        assert!(copied.0.root_visits() > 100);
+        assert_eq!(nodes(&copied.0), nodes(&moved.0));
+        // Both go on as one.
+        let next = main_line(&moved.0, 2).remove(1);
+        let [one, other] = [copied, moved].map(|(mut tree, _)| {
+            reroot(&mut tree, &next, None, RULES[0]);
+            tree
+        });
+        assert_eq!(nodes(&one), nodes(&other));
+        assert_eq!(one.node_count(), other.node_count());
+    }
+
+    #[test]
+    fn copies_take_a_small_part_of_the_time_or_memory_that_is_short() {
+        let tree = searched(3000).0.tree;
+        let (id, bytes) = (tree.root, tree.memory());
+        let copies = |limits: &Limits| CopyRule::new(limits).copies(&tree, id);
+        let movetime = |ms: u64, tree_bytes| Limits {
+            movetime: Some(Duration::from_millis(ms)),
+            tree_bytes,
+            ..Limits::default()
+        };
+        // At most 3000 nodes and the places that are kept for others: 3 ms and more.
+        assert!(copies(&Limits::default()));
+        assert!(copies(&movetime(1000, None)));
+        assert!(copies(&movetime(1000, Some(2 * bytes))));
+        assert!(!copies(&movetime(20, None)));
+        assert!(!copies(&movetime(20, Some(3 * bytes))));
+        let crowded = Limits {
+            tree_bytes: Some(bytes),
+            ..Limits::default()
+        };
+        let few = CopyRule {
+            max_nodes: 10.0,
+            ..CopyRule::new(&crowded)
+        };
+        assert!(few.copies(&tree, id));
+        let few = CopyRule {
+            crowded_bytes: bytes + 1,
+            ..few
+        };
+        assert!(!few.copies(&tree, id));
     }
 }

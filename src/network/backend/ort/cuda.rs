@@ -89,11 +89,11 @@ pub static INFO: BackendInfo = BackendInfo {
     ],
 };
 
-/// How long a thread asks for the end of a captured batch before it sleeps.
+/// How long a thread polls for the end of a captured batch before it sleeps.
 const SPIN: Setting = Setting {
     key: "spin",
-    meaning: "microseconds for which a thread asks again and again whether a captured batch is done before it sleeps, 0 \
-        to 100000: it learns of it sooner and keeps a core busy. What it gains has not been measured",
+    meaning: "microseconds for which a thread polls for the end of a captured batch before it sleeps, 0 to 100000: less \
+        delay for a busy core. What it gains has not been measured",
     default: "0: it sleeps at once",
 };
 
@@ -293,7 +293,7 @@ fn spin(options: &BackendOptions) -> Result<Duration, BackendSetupError> {
 #[derive(Debug)]
 struct CudaGraphCapture {
     provider: CudaProvider,
-    /// How long a thread looks for the end of a batch before it sleeps.
+    /// How long a thread polls for the end of a batch before it sleeps.
     spin: Duration,
 }
 

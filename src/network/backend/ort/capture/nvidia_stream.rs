@@ -38,7 +38,7 @@ use ort::{
 
 use super::{
     binding::{Binding, BoundTensor},
-    stream::{Buffers, DeviceStream, look_then_sleep},
+    stream::{Buffers, DeviceStream, poll_then_sleep},
 };
 use crate::{
     lc0::OnnxModel,
@@ -181,14 +181,14 @@ pub struct NvidiaStream {
     sessions: Vec<Session>,
     /// What the processor sleeps on.
     done: CudaEvent,
-    /// How long it looks for that before it sleeps.
+    /// How long it polls for that before it sleeps.
     spin: Duration,
     stream: Arc<CudaStream>,
 }
 
 impl NvidiaStream {
     /// Loads the network on a stream of its own and allocates the buffers of all batch sizes of the settings. `spin` is
-    /// how long a thread looks for the end of a batch before it sleeps.
+    /// how long a thread polls for the end of a batch before it sleeps.
     ///
     /// # Errors
     /// What is missing, or the message of CUDA or ONNX Runtime.
@@ -375,6 +375,6 @@ impl DeviceStream for NvidiaStream {
         self.done.record(&self.stream).map_err(failed)?;
         let is_done = || self.done.try_is_complete().map_err(failed);
         let sleep = || self.done.synchronize().map_err(failed);
-        look_then_sleep(self.spin, is_done, sleep)
+        poll_then_sleep(self.spin, is_done, sleep)
     }
 }

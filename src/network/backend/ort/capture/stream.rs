@@ -46,7 +46,7 @@ pub trait DeviceStream: Send {
     /// The message of the device.
     fn launch(&mut self, place: usize) -> Result<(), String>;
 
-    /// Returns when everything is done; see [`look_then_sleep`].
+    /// Returns when everything is done; see [`poll_then_sleep`].
     ///
     /// # Errors
     /// The message of the device.
@@ -67,13 +67,12 @@ pub struct Buffers<'a> {
     pub outputs: [&'a mut [f32]; 3],
 }
 
-/// Waits for the end of a batch: asks whether it is done, again and again, until `limit` is over, and then sleeps. A
-/// limit of zero sleeps at once. To be woken takes a thread some 5 µs, in a virtual machine some 50; to ask keeps a
-/// core busy.
+/// Waits for the end of a batch: polls until `limit` is over, and then sleeps. A limit of zero sleeps at once. Waking a
+/// thread takes some 5 µs, in a virtual machine some 50; polling keeps a core busy.
 ///
 /// # Errors
 /// Those of `is_done` and `sleep`.
-pub fn look_then_sleep(
+pub fn poll_then_sleep(
     limit: Duration,
     mut is_done: impl FnMut() -> Result<bool, String>,
     sleep: impl FnOnce() -> Result<(), String>,
@@ -186,32 +185,32 @@ mod tests {
     const SIZES: [usize; 3] = [1, 8, 64];
 
     #[test]
-    fn a_thread_looks_for_the_end_of_a_batch_for_a_while_and_then_sleeps() {
+    fn a_thread_polls_for_the_end_of_a_batch_for_a_while_and_then_sleeps() {
         let long = Duration::from_secs(600);
-        for (limit, done_at, expected_looks, expected_sleeps) in [
+        for (limit, done_at, expected_polls, expected_sleeps) in [
             (Duration::ZERO, 0, 0, 1),
             (long, 0, 1, 0),
             (long, 3, 4, 0),
-            // It is over after the first look.
+            // It is over after the first poll.
             (Duration::from_nanos(1), usize::MAX, 1, 1),
         ] {
-            let (mut looks, mut sleeps) = (0, 0);
+            let (mut polls, mut sleeps) = (0, 0);
             let is_done = || {
-                looks += 1;
+                polls += 1;
                 // Longer than the shortest limit.
                 thread::sleep(Duration::from_micros(1));
-                Ok(looks > done_at)
+                Ok(polls > done_at)
             };
             let sleep = || {
                 sleeps += 1;
                 Ok(())
             };
-            look_then_sleep(limit, is_done, sleep).unwrap();
-            assert_eq!((looks, sleeps), (expected_looks, expected_sleeps));
+            poll_then_sleep(limit, is_done, sleep).unwrap();
+            assert_eq!((polls, sleeps), (expected_polls, expected_sleeps));
         }
         let failed = || Err("CUDA: 719".to_owned());
         let never = || panic!("it slept after an error");
-        assert!(look_then_sleep(long, failed, never).is_err());
+        assert!(poll_then_sleep(long, failed, never).is_err());
     }
 
     #[test]
