@@ -19,6 +19,7 @@ mod user_options;
 mod tests;
 
 use std::{
+    cell::Cell,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -35,6 +36,7 @@ pub use self::{
     go::Go,
     listener::{Answer, Listener, Subject},
     lost_games::Assessment,
+    user_options::SetBy,
 };
 use self::{
     kept_tree::{KeptTree, Modelled},
@@ -42,7 +44,7 @@ use self::{
     lost_games::LostGames,
     search_thread::SearchThread,
     settings::Settings,
-    think::{Task, wait_for_stop},
+    think::{Noted, Task, wait_for_stop},
     timing::Timing,
 };
 use crate::{
@@ -62,6 +64,9 @@ use crate::{
 
 /// Interval at which the end of the program checks whether the last `readyok` was sent.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Time between two messages of a long `go perft`.
+const PERFT_NOTE_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a search for a mate goes on when the input has ended, or another search waits.
 const TIME_FOR_MATE: Duration = Duration::from_secs(1);
 
@@ -86,8 +91,10 @@ pub struct Engine {
     on_finished: Arc<dyn Fn(Ended) + Send + Sync>,
     search_thread: SearchThread,
     running: Option<Running>,
-    /// Whether missing search threads were reported.
-    has_noted_threads: Arc<AtomicBool>,
+    /// Whether the game ends with the running search: another one was begun meanwhile.
+    game_ends_with_search: bool,
+    /// What was reported about the machine's limits.
+    noted: Arc<Noted>,
 }
 
 /// A requested search: `go`, and the game that it refers to.
@@ -162,7 +169,8 @@ impl Engine {
             on_finished: Arc::new(on_finished),
             search_thread: SearchThread::new(),
             running: None,
-            has_noted_threads: Arc::default(),
+            game_ends_with_search: false,
+            noted: Arc::default(),
         }
     }
 
@@ -175,8 +183,8 @@ impl Engine {
     ///
     /// # Errors
     /// When there is no such option or the value does not fit.
-    pub fn set_option(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
-        self.settings.set(name, value)
+    pub fn set_option(&mut self, name: &str, value: &str, by: SetBy) -> Result<(), OptionError> {
+        self.settings.set(name, value, by)
     }
 
     /// Drops the tree before the next search.
@@ -209,8 +217,9 @@ impl Engine {
         self.timing.position_set(self.clock.now());
         if let Ok(game) = &game {
             self.settings.see_position(game);
-            let listener = &self.listener;
-            self.lost_games.see(game, &|text| listener.note(text));
+            if self.lost_games.is_left_for(game) {
+                self.end_game();
+            }
         }
         self.game = game.as_ref().map_err(ToString::to_string).cloned();
         game.map(|_| ())
@@ -388,7 +397,7 @@ impl Engine {
             listener: Arc::clone(&self.listener),
             stop: stop.clone(),
             silent: Arc::clone(&silent),
-            has_noted_threads: Arc::clone(&self.has_noted_threads),
+            noted: Arc::clone(&self.noted),
         };
         let ponder = go.ponder.then_some(request);
         self.start(stop, silent, ponder, end, move || task.run());
@@ -486,6 +495,9 @@ impl Engine {
             let nodes = self.tree.lock().root_visits();
             self.timing.ended(self.clock.now(), nodes);
         }
+        if std::mem::take(&mut self.game_ends_with_search) {
+            self.end_game();
+        }
         match ended {
             Ended::Silently => {}
             Ended::With(subject, answer) => self.listener.answer(&subject, answer),
@@ -513,6 +525,11 @@ impl Engine {
 
     /// The game has ended, which is remembered if it was lost.
     fn end_game(&mut self) {
+        if self.running.is_some() {
+            // Its last search may yet find that it is lost.
+            self.game_ends_with_search = true;
+            return;
+        }
         let listener = &self.listener;
         self.lost_games.end(&|text| listener.note(text));
     }
@@ -581,17 +598,29 @@ impl Engine {
             position: game.position().clone(),
             options: Arc::new(self.options().clone()),
         };
-        let signal = stop.clone();
+        let (signal, clock) = (stop.clone(), Arc::clone(&self.clock));
         self.start(stop, Arc::default(), None, End::Limits, move || {
             if depth == 0 {
                 return Ended::Counted(1);
             }
-            let mut total = 0;
+            let (mut total, noted) = (0, Cell::new(clock.now()));
+            let stopped = || {
+                let now = clock.now();
+                if now.saturating_sub(noted.get()) >= PERFT_NOTE_INTERVAL {
+                    noted.set(now);
+                    // Only a line shows whether anybody still reads.
+                    listener.note("perft is counting; stop ends it");
+                }
+                signal.is_stopped() || listener.is_gone()
+            };
             for m in subject.position.legal_moves() {
                 let mut after = subject.position.clone();
                 after.play_unchecked(m);
-                let stopped = || signal.is_stopped();
                 let count = perft::count(&after, depth - 1, &stopped);
+                if stopped() {
+                    listener.note("perft was stopped before everything was counted");
+                    return Ended::Silently;
+                }
                 listener.perft_move(&subject, PackedMove::pack(m), count);
                 total += count;
             }

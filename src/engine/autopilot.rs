@@ -10,6 +10,7 @@ use crate::{
         History,
         opponent::{self, OpponentKind},
     },
+    network::backend::from_lc0,
     odds::{NetworkChoice, OddsFacts, ProfileError, Profiles, ResolvedProfiles, Signature},
     options::{
         Options,
@@ -92,6 +93,7 @@ impl Autopilot {
         let mut layer = Layer::default();
         let (mut set, mut unchanged) = (Vec::new(), Vec::new());
         for (name, value) in &resolved.settings {
+            let (value, _) = from_lc0(name, value);
             match decision(layers, name) {
                 Some(decision) => unchanged.push(decision),
                 // The values were checked when the profiles were read.

@@ -42,6 +42,8 @@ pub struct Go {
     pub search_moves: Vec<String>,
     /// Not a search: count the positions this many plies ahead.
     pub perft: Option<u32>,
+    /// Whether there are words that need a limit and no valid limit, so that one node is searched.
+    pub lacks_limit: bool,
     /// Words that are not part of the command.
     pub ignored_words: Vec<String>,
     /// When the clock began to run, if that was before the search could begin (`ponderhit`); by the engine's clock.

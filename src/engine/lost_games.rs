@@ -12,7 +12,7 @@
 
 use std::{collections::HashMap, path::Path};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use shakmaty::{Chess, Color, EnPassantMode, Position, fen::Epd, san::SanPlus};
 
 use crate::{
@@ -90,7 +90,9 @@ pub(super) struct LostGames {
 impl LostGames {
     /// A search of the game begins: the moves to avoid there. `path` is the file, empty for none.
     pub fn begin(&mut self, path: &str, game: &History, note: &dyn Fn(&str)) -> Vec<PackedMove> {
-        self.see(game, note);
+        if self.is_left_for(game) {
+            self.end(note);
+        }
         if self.path != path {
             self.path = path.to_owned();
             self.avoided = None;
@@ -132,11 +134,9 @@ impl LostGames {
         });
     }
 
-    /// A position was set: the last game has ended if this is not its continuation.
-    pub fn see(&mut self, game: &History, note: &dyn Fn(&str)) {
-        if self.game.as_ref().is_some_and(|old| !game.continues(old)) {
-            self.end(note);
-        }
+    /// Whether a position that was set is no continuation of the last game, which has ended then.
+    pub fn is_left_for(&self, game: &History) -> bool {
+        self.game.as_ref().is_some_and(|old| !game.continues(old))
     }
 
     /// The game has ended: writes the move to avoid if it was lost.
@@ -204,7 +204,20 @@ fn side_of(game: &History, played: &PlayedMove) -> Option<Color> {
 /// The text of the file; empty if there is none yet.
 fn read(path: &Path) -> Result<String> {
     match path.try_exists() {
-        Ok(false) => Ok(String::new()),
+        Ok(false) => {
+            // It is written at the end of a lost game, which is too late to find that out.
+            let folder = path
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty());
+            if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+                bail!(
+                    "{}: there is no folder {}",
+                    path.display(),
+                    folder.display()
+                );
+            }
+            Ok(String::new())
+        }
         _ => files::read_text_at_once(path),
     }
 }

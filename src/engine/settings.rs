@@ -4,7 +4,12 @@
 
 use std::sync::Arc;
 
-use super::{Go, autopilot::Autopilot, strength, user_options::UserOptions};
+use super::{
+    Go,
+    autopilot::Autopilot,
+    strength,
+    user_options::{SetBy, UserOptions},
+};
 use crate::{
     chess::{History, opponent},
     network::{backend::from_lc0, source::recommended::recommended_options},
@@ -66,8 +71,16 @@ impl Settings {
             autopilot,
             note,
         };
+        settings.note_opponent();
         settings.apply_for_game();
         settings
+    }
+
+    /// Says what is wrong with `UCI_Opponent`, if something is.
+    fn note_opponent(&self) {
+        if let Some(problem) = opponent::problem(&self.as_set.opponent) {
+            (self.note)(&problem);
+        }
     }
 
     /// What user and configuration file have set.
@@ -114,10 +127,10 @@ impl Settings {
     ///
     /// # Errors
     /// When there is no such option or the value does not fit.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
+    pub fn set(&mut self, name: &str, value: &str, by: SetBy) -> Result<(), OptionError> {
         let (user, before) = (self.user.clone(), self.as_set.clone());
         let (value, note) = from_lc0(name, value);
-        let ignored = self.user.set(name, value)?;
+        let ignored = self.user.set(name, value, by)?;
         if let Some(text) = note.or(ignored) {
             (self.note)(&text);
         }
@@ -131,10 +144,8 @@ impl Settings {
             (self.note)(&format!("error: {error}"));
             return Ok(());
         }
-        if self.as_set.opponent != before.opponent
-            && let Some(problem) = opponent::problem(&self.as_set.opponent)
-        {
-            (self.note)(&problem);
+        if self.as_set.opponent != before.opponent {
+            self.note_opponent();
         }
         if self.user.sends_everything() && !user.sends_everything() {
             (self.note)(

@@ -264,10 +264,12 @@ fn the_mode_of_analysis_and_back_loads_nothing_twice() {
     let (load, loaded) = noting_load();
     let (mut engine, _, _) = engine(load);
     let own = engine.options().weights_file.clone();
-    engine.set_option("RefineWeights", REFINER).unwrap();
+    engine
+        .set_option("RefineWeights", REFINER, SetBy::Gui)
+        .unwrap();
     // Against this opponent a profile sets the network and that of the opponent.
     engine
-        .set_option("UCI_Opponent", "none 1200 human Somebody")
+        .set_option("UCI_Opponent", "none 1200 human Somebody", SetBy::Gui)
         .unwrap();
     let show = |engine: &mut Engine| {
         engine.set_position(Some(QUEEN_ODDS), &[]).unwrap();
@@ -277,18 +279,28 @@ fn the_mode_of_analysis_and_back_loads_nothing_twice() {
     assert!(show(&mut engine).opponent.is_some());
     assert_eq!(loaded(), [FOR_ODDS, "<built in human 1200>", REFINER]);
     for _ in 0..2 {
-        engine.set_option("UCI_AnalyseMode", "true").unwrap();
+        engine
+            .set_option("UCI_AnalyseMode", "true", SetBy::Gui)
+            .unwrap();
         assert!(show(&mut engine).opponent.is_none());
-        engine.set_option("UCI_AnalyseMode", "false").unwrap();
+        engine
+            .set_option("UCI_AnalyseMode", "false", SetBy::Gui)
+            .unwrap();
         assert!(show(&mut engine).opponent.is_some());
     }
     // Another WeightsFile loads all networks anew that depend on the backend.
     assert_eq!(loaded(), [&own, REFINER]);
     // What the user replaces is evicted, even if it was for games only.
-    engine.set_option("UCI_AnalyseMode", "true").unwrap();
-    engine.set_option("WeightsFile", "another").unwrap();
+    engine
+        .set_option("UCI_AnalyseMode", "true", SetBy::Gui)
+        .unwrap();
+    engine
+        .set_option("WeightsFile", "another", SetBy::Gui)
+        .unwrap();
     show(&mut engine);
-    engine.set_option("UCI_AnalyseMode", "false").unwrap();
+    engine
+        .set_option("UCI_AnalyseMode", "false", SetBy::Gui)
+        .unwrap();
     show(&mut engine);
     assert_eq!(loaded(), ["another", REFINER, "<built in human 1200>"]);
 }
@@ -298,9 +310,11 @@ fn an_analysis_from_both_sides_keeps_what_the_game_needs() {
     let (load, loaded) = noting_load();
     let (mut engine, memory, ended) = engine(load);
     let own = engine.options().weights_file.clone();
-    engine.set_option("RefineWeights", REFINER).unwrap();
     engine
-        .set_option("UCI_Opponent", "none 1200 human Somebody")
+        .set_option("RefineWeights", REFINER, SetBy::Gui)
+        .unwrap();
+    engine
+        .set_option("UCI_Opponent", "none 1200 human Somebody", SetBy::Gui)
         .unwrap();
     play_at_odds(&mut engine, &ended, &memory);
     assert_eq!(loaded(), [FOR_ODDS, "<built in human 1200>", REFINER]);
@@ -320,7 +334,9 @@ fn an_analysis_in_the_middle_of_a_game_loads_nothing_twice() {
     let (load, loaded) = noting_load();
     let (mut engine, memory, ended) = engine(load);
     let own = engine.options().weights_file.clone();
-    engine.set_option("RefineWeights", REFINER).unwrap();
+    engine
+        .set_option("RefineWeights", REFINER, SetBy::Gui)
+        .unwrap();
     // At odds a profile sets an opponent's network, and at this strength a human network plays.
     for (option, value) in [
         ("UCI_Opponent", "none 1200 human Somebody"),
@@ -328,7 +344,7 @@ fn an_analysis_in_the_middle_of_a_game_loads_nothing_twice() {
         ("UCI_Elo", "1500"),
         ("HumanWeights", "maia-{maia}"),
     ] {
-        engine.set_option(option, value).unwrap();
+        engine.set_option(option, value, SetBy::Gui).unwrap();
     }
     let both = |engine: &mut Engine| {
         play_at_odds(engine, &ended, &memory);

@@ -73,8 +73,17 @@ pub(super) struct Task {
     pub stop: StopSignal,
     /// Set before the search is stopped if no answer is wanted.
     pub silent: Arc<AtomicBool>,
-    /// Whether missing search threads were reported.
-    pub has_noted_threads: Arc<AtomicBool>,
+    /// What was reported about the machine's limits.
+    pub noted: Arc<Noted>,
+}
+
+/// What was reported about the machine's limits, which may last for many searches.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    /// Whether missing search threads were.
+    threads: AtomicBool,
+    /// The last message about the tree's memory.
+    memory: Mutex<String>,
 }
 
 /// UCI forbids an answer to `go infinite` and `go ponder` before `stop` or `ponderhit`.
@@ -315,7 +324,16 @@ impl Reporter for PonderFilter<'_> {
     }
 
     fn note_missing_threads(&mut self, text: &str) {
-        if !self.task.has_noted_threads.swap(true, Ordering::Relaxed) {
+        if !self.task.noted.threads.swap(true, Ordering::Relaxed) {
+            self.note(text);
+        }
+    }
+
+    fn note_memory_limit(&mut self, text: &str) {
+        let noted = Arc::clone(&self.task.noted);
+        let mut last = noted.memory.lock();
+        if *last != text {
+            text.clone_into(&mut last);
             self.note(text);
         }
     }

@@ -5,12 +5,21 @@
 //! defaults counted as the user's, neither the network nor a profile could set any option. Other programs send only
 //! what their user has set, also where that is the default. The two differ in the number of options.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::options::{
     OptionError, Options,
     layers::{Layer, Layers},
 };
+
+/// Who sets an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetBy {
+    /// A GUI, which may send all options.
+    Gui,
+    /// A configuration file that the GUI names.
+    File,
+}
 
 /// What the user has set.
 #[derive(Clone)]
@@ -23,8 +32,9 @@ pub(super) struct UserOptions {
     announced_count: usize,
     /// By flags and by the GUI.
     all: Layer,
-    /// The names, in the table, of the options that the GUI has set.
-    sent: BTreeSet<&'static str>,
+    /// The names, in the table, of the options that the GUI has set, and the names by which it did so: some options are
+    /// announced by two.
+    sent: BTreeMap<&'static str, String>,
 }
 
 impl UserOptions {
@@ -36,18 +46,43 @@ impl UserOptions {
             announced_count: announced.announced_rows().count(),
             announced,
             all: layers.user.clone(),
-            sent: BTreeSet::new(),
+            sent: BTreeMap::new(),
         }
     }
 
-    /// Sets an option for the GUI, and returns the message about one of lc0 that Scorn does not have.
+    /// Sets an option, and returns a message: about an option of lc0 that Scorn does not have, or about one that was set
+    /// by another name before.
     ///
     /// # Errors
     /// When there is no such option, here or in lc0, or the value does not fit; nothing changes then.
-    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<Option<String>, OptionError> {
+    pub(super) fn set(
+        &mut self,
+        name: &str,
+        value: &str,
+        by: SetBy,
+    ) -> Result<Option<String>, OptionError> {
+        let before = self.all.clone();
         let note = self.all.set_as_in_lc0(name, value)?;
-        self.sent.extend(Options::name_of(name));
-        Ok(note)
+        let (Some(main), SetBy::Gui) = (Options::name_of(name), by) else {
+            return Ok(note);
+        };
+        let is_changed = |layer: &Layer| layer.differences(&self.announced).contains(main);
+        match self.sent.get(main) {
+            // A GUI that sends everything sends the announced default by the other name.
+            Some(other)
+                if !other.eq_ignore_ascii_case(name)
+                    && is_changed(&before)
+                    && !is_changed(&self.all) =>
+            {
+                let note = format!("{name} {value}: the value that was set as {other} stays");
+                self.all = before;
+                Ok(Some(note))
+            }
+            _ => {
+                self.sent.insert(main, name.to_owned());
+                Ok(note)
+            }
+        }
     }
 
     /// Whether the GUI has sent at least half of the options that are announced to it. It manages some of them itself.
@@ -60,7 +95,8 @@ impl UserOptions {
         let mut layer = self.all.clone();
         if self.sends_everything() {
             let changed = self.all.differences(&self.announced);
-            let as_announced = self.sent.difference(&changed);
+            let sent: BTreeSet<&str> = self.sent.keys().copied().collect();
+            let as_announced = sent.difference(&changed);
             for name in as_announced.filter(|name| !self.flags.sets(name)) {
                 layer.unset(name);
             }
@@ -84,11 +120,43 @@ mod tests {
 
     /// Sends the announced options as a GUI does that stores them all, with other values for some.
     fn send_all(user: &mut UserOptions, layers: &Layers, others: &[(&str, &str)]) {
-        for row in layers.as_set().rows().iter().filter(|row| !row.is_hidden) {
-            let other = others.iter().find(|(name, _)| *name == row.name);
-            user.set(row.name, other.map_or(&row.default, |(_, value)| value))
-                .unwrap();
+        for row in layers.as_set().announced_rows() {
+            for name in std::iter::once(&row.name).chain(row.aliases) {
+                let other = others.iter().find(|(other, _)| other == name);
+                let value = other.map_or(&*row.default, |(_, value)| value);
+                user.set(name, value, SetBy::Gui).unwrap();
+            }
         }
+    }
+
+    #[test]
+    fn an_option_with_two_names_may_be_changed_by_either() {
+        for (name, main) in [
+            ("RamLimitMb", "RamLimitMb"),
+            ("Hash", "RamLimitMb"),
+            ("MoveOverheadMs", "MoveOverheadMs"),
+            ("Move Overhead", "MoveOverheadMs"),
+        ] {
+            let (mut user, layers) = started();
+            for value in ["700", "800"] {
+                send_all(&mut user, &layers, &[(name, value)]);
+                let set = user.layer().settings();
+                assert!(set.contains(&(main, value.to_owned())), "{name}: {set:?}");
+            }
+            // The user takes it back.
+            send_all(&mut user, &layers, &[]);
+            assert!(!user.layer().sets(main), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_file_is_no_gui_that_sends_everything() {
+        let (mut user, layers) = started();
+        for row in layers.as_set().announced_rows() {
+            user.set(row.name, &row.default, SetBy::File).unwrap();
+        }
+        assert!(!user.sends_everything());
+        assert!(user.layer().sets("PolicyTemperature"));
     }
 
     #[test]
@@ -104,17 +172,18 @@ mod tests {
         };
         assert_eq!(layers.resolve().source_of("RootChoice"), Source::File);
         // The user changes a value and changes it back.
-        user.set("CPuct", "3").unwrap();
-        user.set("FpuValue", "0.33").unwrap();
+        user.set("CPuct", "3", SetBy::Gui).unwrap();
+        user.set("FpuValue", "0.33", SetBy::Gui).unwrap();
         assert_eq!(user.layer().settings(), [("CPuct", "3".to_owned())]);
     }
 
     #[test]
     fn of_other_programs_every_value_counts() {
         let (mut user, _) = started();
-        user.set("PolicyTemperature", "1.359").unwrap();
-        user.set("rootchoice", "visits").unwrap();
-        assert!(user.set("CPuct", "x").is_err() && user.set("NoSuch", "1").is_err());
+        user.set("PolicyTemperature", "1.359", SetBy::Gui).unwrap();
+        user.set("rootchoice", "visits", SetBy::Gui).unwrap();
+        assert!(user.set("CPuct", "x", SetBy::Gui).is_err());
+        assert!(user.set("NoSuch", "1", SetBy::Gui).is_err());
         assert!(!user.sends_everything());
         let names: Vec<_> = user.layer().names().collect();
         assert_eq!(names, ["CPuct", "PolicyTemperature", "RootChoice"]);

@@ -22,7 +22,7 @@ const LOSS: f64 = 2.0;
 /// Batches are never smaller than the largest one that takes so much more time than one position.
 const FREE_SHARE: f64 = 0.4;
 
-/// Without known times, one position is in flight per this many visits of the root. Measured in `benches/RESULTS.md`.
+/// Without known times, one position is in flight per this many visits of the root. Measured in `docs/lab/batches.md`.
 const VISITS_PER_POSITION: usize = 32;
 
 /// Batch sizes by the visits of the root.

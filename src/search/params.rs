@@ -189,7 +189,7 @@ const SLOWNESS_OF_MANY_THREADS: usize = 4;
 /// Number of visits of the root per position that waits to be refined together with others.
 const VISITS_PER_REFINED: u32 = 1024;
 
-/// Maximum number of positions that are refined together; more gain little. Measured in `benches/RESULTS.md`.
+/// Maximum number of positions that are refined together; more gain little. Measured in `docs/lab/cpu-kernels.md`.
 const MAX_REFINED: u32 = 8;
 
 impl SearchParams {

@@ -213,6 +213,10 @@ pub trait Reporter: Send {
     fn note_missing_threads(&mut self, text: &str) {
         self.note(text);
     }
+    /// A message that the tree has reached its memory limit, which may be so in many searches in a row.
+    fn note_memory_limit(&mut self, text: &str) {
+        self.note(text);
+    }
     /// Minimum time between two checks for something new to report.
     fn interval(&self) -> Duration {
         REPORT_INTERVAL

@@ -77,16 +77,15 @@ pub enum CommandError {
 /// # Errors
 /// When it is not a command, or an incomplete one.
 pub fn parse(line: &str) -> Result<Command, CommandError> {
-    let mut words = line.split_whitespace();
-    let Some(first) = words.next() else {
+    let Some((first, after)) = next_word(line) else {
         return Ok(Command::Nothing);
     };
-    let rest: Vec<&str> = words.collect();
+    let rest: Vec<&str> = after.split_whitespace().collect();
     match first {
         "uci" => Ok(Command::Uci),
         "isready" => Ok(Command::IsReady),
         "ucinewgame" => Ok(Command::NewGame),
-        "setoption" => set_option(&rest),
+        "setoption" => set_option(after),
         "position" => position(&rest),
         "go" => Ok(Command::Go(go(&rest))),
         "ponderhit" => Ok(Command::PonderHit),
@@ -100,23 +99,33 @@ pub fn parse(line: &str) -> Result<Command, CommandError> {
     }
 }
 
-/// Only `name` and `value` have a meaning; everything between and after them belongs to the texts.
-fn set_option(words: &[&str]) -> Result<Command, CommandError> {
+/// The first word of a text, and what follows it.
+fn next_word(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_start();
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    (end > 0).then(|| text.split_at(end))
+}
+
+/// Only `name` and `value` have a meaning; everything between and after them belongs to the texts. Spaces within a value
+/// stay as they are, because names of files have some.
+fn set_option(text: &str) -> Result<Command, CommandError> {
     let missing = CommandError::Missing {
         command: "setoption",
         missing: "name",
     };
-    let Some((first, words)) = words.split_first() else {
-        return Err(missing);
+    let mut rest = match next_word(text) {
+        Some((first, after)) if first.eq_ignore_ascii_case("name") => after,
+        _ => return Err(missing),
     };
-    if !first.eq_ignore_ascii_case("name") {
-        return Err(missing);
+    let (mut name, mut value) = (Vec::new(), None);
+    while let Some((word, after)) = next_word(rest) {
+        if word.eq_ignore_ascii_case("value") {
+            value = Some(after.trim().to_owned());
+            break;
+        }
+        name.push(word);
+        rest = after;
     }
-    let split = words.iter().position(|w| w.eq_ignore_ascii_case("value"));
-    let (name, value) = match split {
-        Some(at) => (&words[..at], Some(words[at + 1..].join(" "))),
-        None => (words, None),
-    };
     if name.is_empty() {
         return Err(missing);
     }
@@ -217,14 +226,40 @@ fn go(words: &[&str]) -> Go {
             _ => ignored_words.push(shorten(word)),
         }
     }
-    // If nothing valid is left it was a mistake rather than an infinite search.
-    if !ignored_words.is_empty() && go == Go::default() {
-        go.nodes = Some(1);
+    // Such words without a valid limit are a mistake rather than an infinite search.
+    let is_timed = go.winc > Duration::ZERO || go.binc > Duration::ZERO || go.moves_to_go.is_some();
+    if (!ignored_words.is_empty() || is_timed) && !has_limit(&go) {
+        (go.nodes, go.lacks_limit) = (Some(1), true);
     }
     Go {
         ignored_words,
         ..go
     }
+}
+
+/// Whether the words say when the search ends, or that it does not.
+fn has_limit(go: &Go) -> bool {
+    let Go {
+        wtime,
+        btime,
+        winc: _,
+        binc: _,
+        moves_to_go: _,
+        depth,
+        nodes,
+        mate,
+        movetime,
+        infinite,
+        ponder,
+        search_moves: _,
+        perft,
+        lacks_limit: _,
+        ignored_words: _,
+        received: _,
+    } = go;
+    let has_time = wtime.is_some() || btime.is_some() || movetime.is_some();
+    let has_end = depth.is_some() || nodes.is_some() || mate.is_some() || perft.is_some();
+    has_time || has_end || *infinite || *ponder
 }
 
 /// Parses a number. Some GUIs send decimals or more digits than fit; the value is rounded or clamped.
@@ -333,6 +368,7 @@ mod tests {
             ponder: true,
             search_moves: vec!["e2e4".into(), "E7E8q".into()],
             perft: None,
+            lacks_limit: false,
             ignored_words: Vec::new(),
             received: None,
         };
@@ -362,6 +398,7 @@ mod tests {
     fn an_invalid_go_is_still_a_search() {
         let one = || Go {
             nodes: Some(1),
+            lacks_limit: true,
             ..Go::default()
         };
         let clock = |white, black| Go {
@@ -377,6 +414,23 @@ mod tests {
             ("go depth -1", &["depth -1"], one()),
             ("go sideways", &["sideways"], one()),
             ("go wtime wtime", &["wtime", "wtime"], one()),
+            (
+                "go searchmoves e2e4 depth",
+                &["depth"],
+                Go {
+                    search_moves: vec!["e2e4".into()],
+                    ..one()
+                },
+            ),
+            (
+                "go winc 100 movestogo 5",
+                &[],
+                Go {
+                    winc: ms(100),
+                    moves_to_go: Some(5),
+                    ..one()
+                },
+            ),
             (
                 "go wtime 60000 btime",
                 &["btime"],

@@ -32,9 +32,9 @@ use parking_lot::{Condvar, Mutex};
 use self::{command::Command, output::Output};
 use crate::{
     config_file,
-    engine::{Ended, Engine, Go, SearchRequest, loader::Retry},
+    engine::{Ended, Engine, SearchRequest, SetBy, loader::Retry},
     files::{LineEnd, read_line, skip_line},
-    options::{BUTTONS, CONFIG_FILE, layers::Layers},
+    options::{BUTTONS, CONFIG_FILE, OptionError, layers::Layers},
     player::Load,
     threads,
     version::VERSION,
@@ -160,6 +160,7 @@ pub fn run(input: impl BufRead + Send + 'static, output: &Output, layers: Layers
 /// Sends all lines; invalid UTF-8 is replaced and later refused as an unknown word.
 fn read_lines(mut input: impl BufRead, to: &Sender<Event>, backlog: &Backlog) {
     let mut bytes = Vec::new();
+    let mut is_first = true;
     loop {
         bytes.clear();
         let event = match read_line(&mut input, &mut bytes, MAX_LINE_BYTES) {
@@ -170,7 +171,13 @@ fn read_lines(mut input: impl BufRead, to: &Sender<Event>, backlog: &Backlog) {
                 Err(_) => break,
             },
         };
-        let line = String::from_utf8_lossy(&bytes).trim().to_owned();
+        let line = String::from_utf8_lossy(&bytes);
+        // Some programs begin their output with the mark of UTF-8.
+        let line = match std::mem::take(&mut is_first) {
+            true => line.trim_start_matches('\u{feff}'),
+            false => &line,
+        };
+        let line = line.trim().to_owned();
         backlog.add();
         if to.send(event(line)).is_err() {
             return;
@@ -279,14 +286,9 @@ impl Session {
             self.output
                 .note(&format!("go: '{word}' is ignored: it is not understood"));
         }
-        let one_node = Go {
-            nodes: Some(1),
-            ignored_words: go.ignored_words.clone(),
-            ..Go::default()
-        };
-        if !go.ignored_words.is_empty() && *go == one_node {
+        if go.lacks_limit {
             self.output
-                .note("go: no other limit is given: one node is searched");
+                .note("go: there is no valid limit: one node is searched");
         }
     }
 
@@ -411,16 +413,22 @@ impl Session {
         if name.eq_ignore_ascii_case(CONFIG_FILE) {
             return self.read_config(value.unwrap_or_default());
         }
-        let log_file = self.engine.options().log_file.clone();
-        if let Err(error) = self.engine.set_option(name, value.unwrap_or_default()) {
-            return self.output.note(&error.to_string());
+        if let Err(error) = self.set(name, value.unwrap_or_default(), SetBy::Gui) {
+            self.output.note(&error.to_string());
         }
+    }
+
+    /// Sets an option of the engine.
+    fn set(&mut self, name: &str, value: &str, by: SetBy) -> Result<(), OptionError> {
+        let log_file = self.engine.options().log_file.clone();
+        self.engine.set_option(name, value, by)?;
         if self.engine.options().log_file != log_file {
             self.open_log(&self.engine.options().log_file);
         }
         if name.eq_ignore_ascii_case("Preload") && self.engine.options().preload {
             self.engine.preload();
         }
+        Ok(())
     }
 
     /// Sets the options of a configuration file. An empty name means no file.
@@ -431,7 +439,10 @@ impl Session {
         match config_file::read_at_once(Path::new(path)) {
             Ok(entries) => {
                 for entry in entries {
-                    self.set_option(&entry.name, Some(&entry.value));
+                    if let Err(error) = self.set(&entry.name, &entry.value, SetBy::File) {
+                        let line = entry.line;
+                        self.output.note(&format!("{path}, line {line}: {error}"));
+                    }
                 }
             }
             Err(error) => self.output.note(&format!("{CONFIG_FILE}: {error:#}")),

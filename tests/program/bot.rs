@@ -92,6 +92,35 @@ fn a_lost_game_is_not_repeated() {
     }
 }
 
+#[test]
+fn a_game_is_lost_though_another_begins_during_its_last_search() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lost.epd");
+    let (moves, _) = lose(Path::new(""));
+    let common = ["--threads", "1", "--seed", "5", "--profiles", "off"];
+    let weak = [
+        "--backend",
+        "hash",
+        "--lost-games-file",
+        file.to_str().unwrap(),
+    ];
+    let mut weak = Session::with(&[&common[..], &weak].concat());
+    let last = moves.len() - 2;
+    for played in (0..=last).step_by(2) {
+        let begun = moves[..played].join(" ");
+        weak.send(&format!("position startpos moves {begun}"));
+        match played == last {
+            false => drop(weak.go("go nodes 40")),
+            true => weak.send("go nodes 40\nucinewgame\nposition startpos"),
+        }
+    }
+    let mut lines = weak.until("bestmove");
+    lines.extend(weak.send_and_sync(""));
+    let added = lines.iter().filter(|line| line.contains("lost, added"));
+    assert_eq!(added.count(), 1, "{lines:?}");
+    assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 1);
+}
+
 /// The moves that are played with many seeds.
 fn moves_with(settings: &[&str], position: &str) -> BTreeSet<String> {
     let mut session = Session::with(&["--threads", "1", "--show-hidden"]);

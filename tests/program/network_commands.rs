@@ -344,6 +344,13 @@ fn tune_leaves_batches_to_searches_that_need_none_and_searches_for_threads() {
     );
     let most = std::thread::available_parallelism().unwrap().get();
     assert!((1..=most).contains(&threads), "{tuned}");
+    // It looks for these itself.
+    for flag in ["--threads", "--minibatch-size"] {
+        let refused = scorn(&[flag, "1", "tune"]);
+        let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{text}");
+        assert!(text.contains(&format!("{flag} does not apply to tune")));
+    }
     let poem = folder.path().join("poem.txt");
     std::fs::write(&poem, "hello\n").unwrap();
     let refused = tune(&poem);

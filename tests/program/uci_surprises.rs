@@ -260,11 +260,13 @@ fn one_node_with_a_temperature_plays_by_the_policy() {
 fn at_the_memory_limit_the_search_continues() {
     let mut session = Session::new();
     set(&mut session, "Hash", "2");
-    for sc_limit in ["1000000000", "20"] {
+    // It is said once.
+    for (sc_limit, times) in [("1000000000", 1), ("20", 0)] {
         set(&mut session, "ScLimit", sc_limit);
         let (best, lines) = session.go("go nodes 150000");
         assert_ne!(best, "(none)");
-        assert_eq!(count(&lines, "reached its limit of 2.0 MB"), 1, "{lines:?}");
+        let noted = count(&lines, "reached its limit of 2.0 MB");
+        assert_eq!(noted, times, "{lines:?}");
         let last = lines.iter().rfind(|line| line.contains(" nodes ")).unwrap();
         assert!(last.contains(" nodes 150000 "), "{last}");
     }
@@ -450,7 +452,7 @@ fn a_configuration_file_can_be_named_by_the_gui() {
     set(&mut session, "ConfigFile", config.to_str().unwrap());
     let (_, lines) = session.go("go nodes 50");
     assert!(
-        lines.iter().any(|line| line.contains("taking hash")),
+        lines.iter().any(|line| line.contains("Scorn uses hash")),
         "{lines:?}"
     );
     assert!(
@@ -474,6 +476,60 @@ fn a_configuration_file_can_be_named_by_the_gui() {
         lines.iter().any(|line| line.contains(" multipv 2 ")),
         "{lines:?}"
     );
+}
+
+#[test]
+fn a_wrong_value_in_a_configuration_file_is_named_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("my.config");
+    std::fs::write(&config, "# mine\nmultipv=3\ncpuct=abc\n").unwrap();
+    let mut session = Session::new();
+    let name = config.to_str().unwrap();
+    session.send(&format!("setoption name ConfigFile value {name}"));
+    let lines = session.send_and_sync("");
+    let expected = format!("{name}, line 3: option CPuct: 'abc'");
+    assert_eq!(count(&lines, &expected), 1, "{lines:?}");
+    let (_, lines) = session.go("go nodes 50");
+    assert!(count(&lines, " multipv 3 ") > 0, "{lines:?}");
+}
+
+#[test]
+fn spaces_within_a_value_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("two  spaces.config");
+    std::fs::write(&config, "multipv=2\n").unwrap();
+    let mut session = Session::new();
+    set(&mut session, "ConfigFile", config.to_str().unwrap());
+    let (_, lines) = session.go("go nodes 50");
+    assert!(count(&lines, " multipv 2 ") > 0, "{lines:?}");
+}
+
+#[test]
+fn a_byte_order_mark_before_the_first_command_is_skipped() {
+    let mut session = Session::new();
+    session.send("\u{feff}uci");
+    let lines = session.until("uciok");
+    assert!(count(&lines, "option name ") > 20, "{lines:?}");
+}
+
+#[test]
+fn a_perft_that_is_stopped_prints_no_total() {
+    let mut session = Session::new();
+    session.send("position startpos\ngo perft 20\nstop");
+    let lines = session.send_and_sync("");
+    assert_eq!(count(&lines, "perft was stopped"), 1, "{lines:?}");
+    assert_eq!(count(&lines, "Nodes searched"), 0, "{lines:?}");
+    session.send("go perft 3");
+    let lines = session.until("Nodes");
+    assert_eq!(count(&lines, "Nodes searched: 8902"), 1, "{lines:?}");
+}
+
+#[test]
+fn a_flag_about_the_opponent_in_another_form_is_named() {
+    let mut session = Session::with(&["--opponent", "1500 human Mary"]);
+    let lines = session.send_and_sync("");
+    let expected = "no rating and no type were found";
+    assert_eq!(count(&lines, expected), 1, "{lines:?}");
 }
 
 #[test]

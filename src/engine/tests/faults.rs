@@ -58,7 +58,7 @@ fn an_evaluation_that_fails_or_panics_costs_no_answer() {
                     ("MinibatchSize", "2"),
                     ("RefineWeights", ""),
                 ] {
-                    engine.set_option(name, value).unwrap();
+                    engine.set_option(name, value, SetBy::Gui).unwrap();
                 }
                 let moves = ["e2e4", "c7c5"].map(String::from);
                 engine.set_position(None, &moves).unwrap();
@@ -92,8 +92,8 @@ fn threads_that_cannot_be_started_cost_no_answer() {
         let load = Arc::clone(&load);
         let play = move || {
             let (mut engine, memory, told) = engine(load);
-            engine.set_option("Threads", "4").unwrap();
-            engine.set_option("MinibatchSize", "2").unwrap();
+            engine.set_option("Threads", "4", SetBy::Gui).unwrap();
+            engine.set_option("MinibatchSize", "2", SetBy::Gui).unwrap();
             engine.set_position(None, &[]).unwrap();
             engine.answer_when_ready();
             for go in [nodes(50), nodes(200), nodes(300)] {

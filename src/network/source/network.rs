@@ -322,9 +322,9 @@ fn require_default_heads(options: &ConvertOptions) -> Result<(), lc0::NetError> 
     ] {
         if let Some(head) = head {
             return Err(lc0::NetError::Unsupported {
-                field: format!("{option} for an ONNX network"),
+                field: option.to_owned(),
                 found: head.clone(),
-                expected: "empty, for such a network has one head of each kind".to_owned(),
+                expected: "empty, for this network has one head of each kind".to_owned(),
             });
         }
     }

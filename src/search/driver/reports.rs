@@ -96,7 +96,7 @@ impl<'a, 'b> ProgressReporter<'a, 'b> {
         if let Some(bytes) = limit.filter(|_| shared.state.is_at_memory_limit)
             && !std::mem::replace(&mut self.has_noted_memory_limit, true)
         {
-            self.reporter.note(&format!(
+            self.reporter.note_memory_limit(&format!(
                 "the tree has reached its limit of {:.1} MB (set by RamLimitMb): the search continues without new positions",
                 bytes as f64 / f64::from(1 << 20)
             ));
@@ -104,8 +104,8 @@ impl<'a, 'b> ProgressReporter<'a, 'b> {
     }
 
     /// Chooses the move to play. A mate in one is played even if no visit has reached it, and a move that allows a
-    /// mate in one is avoided if there is another (unless moves are drawn by a temperature, which may draw it). If no visit has reached any move and the root's value is lower than
-    /// that of a draw, a move that draws by rule is played.
+    /// mate in one is avoided if there is another (unless moves are drawn by a temperature, which may draw it). If no
+    /// visit has reached any move and the root's value is lower than that of a draw, a move that draws by rule is played.
     fn choose(&self, shared: &mut Shared) -> Option<u8> {
         let (job, params) = (self.search.job, &self.search.params);
         let choice = |shared: &Shared| {
