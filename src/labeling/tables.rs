@@ -35,7 +35,7 @@ pub fn apply(record: &mut Record, position: &Chess, tables: &Tables) -> bool {
     let is_mate_known =
         sign != 0 && leads_to_mate(position.board()) && verdict.is_some_and(|(_, plies)| plies > 0);
     if is_mate_known {
-        let plies = best.distance.unsigned_abs() as u16;
+        let plies = plies_to_mate(best.distance);
         record.score = sign * (MATE - plies as i16);
         record.plies_left = plies;
     }
@@ -44,6 +44,14 @@ pub fn apply(record: &mut Record, position: &Chess, tables: &Tables) -> bool {
         record.best = Record::pack_move(best.m.unpack(position), position.turn());
     }
     true
+}
+
+/// The plies to the mate, given the distance of the best move, positive if it wins. Some tables (KBBvK, KBNvK) are
+/// rounded: their distances may be one ply too small. The winner mates, so a win takes an odd number of plies, a loss
+/// an even one.
+fn plies_to_mate(distance: i32) -> u16 {
+    let is_rounded = (distance > 0) == (distance % 2 == 0);
+    distance.unsigned_abs() as u16 + u16::from(is_rounded)
 }
 
 /// Whether the next zeroing move of a won game can only be the mate: there are no pawns, one side has a bare king, and

@@ -12,7 +12,7 @@ use scorn::{
     search::{Limits, Score},
     syzygy::{Tables, best_moves},
 };
-use shakmaty::Position;
+use shakmaty::{Chess, Position};
 
 fn tables() -> Option<Arc<Tables>> {
     let path = crate::common::shared("syzygy")?;
@@ -379,10 +379,32 @@ fn against_a_fallible_opponent_only_the_own_side_probes_tables() {
 
 /// The label that the tables give a position.
 fn labelled(tables: &Tables, fen: &str) -> Option<Record> {
-    let position = position(fen);
-    let mut record = Record::new(position.position(), false, Source::Endgame);
-    let is_known = labeling::tables::apply(&mut record, position.position(), tables);
+    label(tables, position(fen).position())
+}
+
+fn label(tables: &Tables, position: &Chess) -> Option<Record> {
+    let mut record = Record::new(position, position.turn().is_black(), Source::Endgame);
+    let is_known = labeling::tables::apply(&mut record, position, tables);
     is_known.then_some(record)
+}
+
+/// Plays a lost or won ending by its labels: the winner mates, so the plies left are odd for it and even for the loser,
+/// and there is one less after each move.
+fn mates_in_time(tables: &Tables, fen: &str) {
+    let mut game = position(fen);
+    let mut plies = label(tables, game.position()).unwrap().plies_left;
+    assert!(plies > 20, "{fen}: {plies}");
+    while plies > 0 {
+        let record = label(tables, game.position()).unwrap();
+        assert_eq!(record.plies_left, plies, "{fen}");
+        let sign = if plies % 2 == 1 { 1 } else { -1 };
+        assert_eq!(record.score, sign * (MATE - plies as i16), "{fen}");
+        let now = game.position().clone();
+        let pack = |m: PackedMove| Record::pack_move(m.unpack(&now), now.turn());
+        game.push(legal_moves(&now).find(|&m| pack(m) == record.best).unwrap());
+        plies -= 1;
+    }
+    assert!(game.position().is_checkmate(), "{fen}");
 }
 
 #[test]
@@ -402,6 +424,14 @@ fn tables_label_results_and_shortest_mates() {
     let long = labelled(&tables, "8/8/8/4k3/8/8/8/KBN5 w - - 0 1").unwrap();
     assert!(long.result == 2 && long.plies_left > 40, "{long:?}");
     assert_eq!(long.score, MATE - long.plies_left as i16);
+    for fen in [
+        "8/8/8/4k3/8/8/8/KBN5 w - - 0 1",
+        "8/8/8/4k3/8/8/8/KBN5 b - - 0 1",
+        "8/8/8/4k3/8/8/8/KBB5 w - - 0 1",
+        "8/8/8/4k3/8/8/8/KBB5 b - - 0 1",
+    ] {
+        mates_in_time(&tables, fen);
+    }
     // What can be lost without losing the win, a pawn that moves or a piece that the bare king captures, is not a
     // mate: the result is known, and the move only if there is one.
     let untimed = |fen: &str, result: u8| {
