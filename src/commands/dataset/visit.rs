@@ -38,12 +38,12 @@ pub struct VisitArgs {
 }
 
 impl VisitArgs {
-    /// Description of the settings; a file is only continued with the same ones. Threads (a search has one) and
-    /// memory do not decide what is found.
-    fn settings(&self, options: &Options) -> Result<String> {
+    /// Description of the settings; a file is only continued with the same ones, and with as many positions in the
+    /// inputs, from which searches start at random. Threads (a search has one) and memory do not decide what is found.
+    fn settings(&self, options: &Options, positions: usize) -> Result<String> {
         let deciding = options.with_defaults_where(|row| row.effect == Effect::Speed);
         Ok(format!(
-            "visit {} {} {} {:?} {deciding:?}",
+            "visit {positions} {} {} {} {:?} {deciding:?}",
             self.sample_seed,
             self.nodes,
             self.per_search,
@@ -67,7 +67,7 @@ pub fn run(args: &VisitArgs, options: &Options, load: &Load) -> Result<u64> {
     let games = read_games(&args.inputs)?;
     // What cannot start leaves no file behind.
     let searcher = Searcher::new(args.nodes, options, load)?;
-    let settings = args.settings(options)?;
+    let settings = args.settings(options, games.len())?;
     let job = RecordJob::new(&settings, &args.inputs, Layout::Plain, args.per_search)?;
     let mut writer = RecordWriter::append(&args.out, &job)?;
     let bar = progress::records(args.count, "searching");
@@ -134,6 +134,24 @@ mod tests {
             args.count = count;
             assert_eq!(visit_with(&args, &options).is_ok(), is_same, "{bytes}");
         }
+    }
+
+    #[test]
+    fn a_run_is_not_continued_with_an_input_that_has_grown() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut args = args(dir.path(), "a.rec", 5);
+        let [record] = read_all(&args.inputs[0]).unwrap()[..] else {
+            panic!("one position");
+        };
+        for (records, count, is_same) in [(64, 5, true), (64, 10, true), (65, 15, false)] {
+            let input = dir.path().join(format!("{count}.rec"));
+            let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
+            (0..records).for_each(|_| writer.write(&record).unwrap());
+            writer.finish().unwrap();
+            (args.inputs, args.count) = (vec![input], count);
+            assert_eq!(visit(&args).is_ok(), is_same, "{records}");
+        }
+        assert_eq!(read_all(&args.out).unwrap().len(), 10);
     }
 
     #[test]
