@@ -105,6 +105,12 @@ impl SearchView<'_> {
         chosen.map(|chosen| chosen.edge)
     }
 
+    /// The move that would be played without temperature and `OpeningVariety`.
+    pub fn preferred(&self, rng: &mut Xoshiro256PlusPlus) -> Option<PackedMove> {
+        let preferred = root::preferred(self.state, self.params, self.job, rng);
+        preferred.map(|preferred| preferred.m)
+    }
+
     /// Whether a move other than the played one is nearly as good as the best.
     fn has_alternative(&self, played: u8) -> bool {
         let draw_score = self.params.draw_score(self.state.tree.root_turn);

@@ -270,35 +270,65 @@ pub(super) fn move_stats(state: &SearchState, params: &SearchParams) -> Vec<Move
     stats
 }
 
-/// The move to play: the best one by the configured criterion or, with a temperature, a random one drawn by visits.
+/// The move to play: the preferred one or, with a temperature, a random one drawn by visits.
 pub(super) fn choose(
     state: &SearchState,
     params: &SearchParams,
     job: &Job,
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<RootMove> {
-    let moves = ranked(state, params);
-    let best = *moves.first()?;
-    let temperature = temperature(&job.options, job);
-    let is_certain = best.child.bounds().result() == Some(1) || state.root().is_proven();
-    if is_certain {
-        return Some(best);
+    let moves = candidates(state, params, job);
+    if moves.len() <= 1 {
+        return moves.first().copied();
     }
+    let temperature = temperature(&job.options, job);
     let draw_score = params.draw_score(state.tree.root_turn);
-    let moves = without_table_losses(state, moves);
-    let moves = alternatives::without_avoided(moves, &job.avoided, draw_score);
     if temperature <= 0.0 {
-        if let Some(drawn) = alternatives::draw_opening(&moves, job, draw_score, rng) {
-            return Some(drawn);
-        }
-        let by_visits: Vec<(u8, Node)> = moves.iter().map(|m| (m.edge, m.child)).collect();
-        let criterion = Criterion::new(&job.options);
-        let index = criterion.best(&state.tree, &by_visits, draw_score, rng);
-        return Some(moves[index]);
+        return alternatives::draw_opening(&moves, job, draw_score, rng)
+            .or_else(|| by_criterion(state, &moves, (job, draw_score), rng));
     }
     let fpu = fpu(state, params);
     let drawn = draw(&moves, temperature, &job.options, (draw_score, fpu), rng);
     Some(drawn.unwrap_or(moves[0]))
+}
+
+/// The move that the search prefers: the best one by the configured criterion, without temperature and
+/// `OpeningVariety`.
+pub(super) fn preferred(
+    state: &SearchState,
+    params: &SearchParams,
+    job: &Job,
+    rng: &mut Xoshiro256PlusPlus,
+) -> Option<RootMove> {
+    let draw_score = params.draw_score(state.tree.root_turn);
+    let moves = candidates(state, params, job);
+    by_criterion(state, &moves, (job, draw_score), rng)
+}
+
+/// The moves to choose from, the best-ranked first: that one alone, if it wins or nothing is left to decide.
+fn candidates(state: &SearchState, params: &SearchParams, job: &Job) -> Vec<RootMove> {
+    let mut moves = ranked(state, params);
+    let wins = |m: &RootMove| m.child.bounds().result() == Some(1);
+    if state.root().is_proven() || moves.first().is_some_and(wins) {
+        moves.truncate(1);
+        return moves;
+    }
+    let draw_score = params.draw_score(state.tree.root_turn);
+    let moves = without_table_losses(state, moves);
+    alternatives::without_avoided(moves, &job.avoided, draw_score)
+}
+
+/// The best of these moves by the configured criterion.
+fn by_criterion(
+    state: &SearchState,
+    moves: &[RootMove],
+    (job, draw_score): (&Job, f32),
+    rng: &mut Xoshiro256PlusPlus,
+) -> Option<RootMove> {
+    let by_visits: Vec<(u8, Node)> = moves.iter().map(|m| (m.edge, m.child)).collect();
+    let criterion = Criterion::new(&job.options);
+    let index = criterion.best(&state.tree, &by_visits, draw_score, rng);
+    moves.get(index).copied()
 }
 
 /// The moves that keep the best result that the tablebases know of any. In analysis the others are searched, too.
@@ -391,6 +421,30 @@ mod tests {
         for m in [f32::MAX, f32::INFINITY, f32::NAN, f32::MIN] {
             let child = Node { m, ..Node::EMPTY };
             assert!(matches!(score(&child), Score::Open));
+        }
+    }
+
+    #[test]
+    fn the_preferred_move_is_the_criterion_s_whatever_the_temperature() {
+        let open = |n, wl| child(n, wl, Bounds::OPEN, Origin::Children, 20.0);
+        let state = SearchState::with_children(&[open(16, 0.2), open(15, 0.27)]);
+        for (choice, temperature, edge) in [("lcb", "0", 1), ("lcb", "1", 1), ("visits", "1", 0)] {
+            let mut options = Options::default();
+            options.set("RootChoice", choice).unwrap();
+            options.set("Temperature", temperature).unwrap();
+            let params = SearchParams::new(&options.search(), 1, true);
+            let history = crate::chess::History::default();
+            let job = Job::new(history, crate::search::Limits::default(), options.search());
+            let mut drawn = [0; 2];
+            for seed in 0..20 {
+                let mut rng = rand::SeedableRng::seed_from_u64(seed);
+                let preferred = preferred(&state, &params, &job, &mut rng).unwrap();
+                assert_eq!(preferred.edge, edge, "{choice} {temperature}");
+                let chosen = choose(&state, &params, &job, &mut rng).unwrap();
+                drawn[usize::from(chosen.edge)] += 1;
+            }
+            let is_random = drawn.iter().all(|&count| count > 0);
+            assert_eq!(is_random, temperature == "1", "{choice} {drawn:?}");
         }
     }
 

@@ -26,7 +26,10 @@ use super::{
     tree::{Full, Tree},
     worker::Worker,
 };
-use crate::network::{Batch, EvaluateError, Evaluator};
+use crate::{
+    chess::PackedMove,
+    network::{Batch, EvaluateError, Evaluator},
+};
 
 /// What the workers of one search share: the tree with the search's state, and what decides when it ends.
 pub(super) struct Shared {
@@ -194,6 +197,13 @@ impl TreeSearch {
         let mut rng = self.job.rng(stream::CHOICE);
         let view = self.view();
         view.outcome(view.choice(&mut rng))
+    }
+
+    /// The move that the search prefers: the one that it would play without temperature and `OpeningVariety`; `None`
+    /// if the game is over.
+    pub fn preferred(&self) -> Option<PackedMove> {
+        let mut rng = self.job.rng(stream::CHOICE);
+        self.view().preferred(&mut rng)
     }
 
     fn view(&self) -> outcome::SearchView<'_> {

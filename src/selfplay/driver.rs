@@ -255,6 +255,8 @@ impl GamesWorker<'_> {
 mod tests {
     use std::{collections::BTreeMap, sync::Arc};
 
+    use shakmaty::Position;
+
     use super::*;
     use crate::{
         game::adjudicate::Rules,
@@ -266,7 +268,7 @@ mod tests {
         options::Options,
         selfplay::{
             plan::{Colors, Contestant, PlayoutCap, RandomPlies, Resign, Starts, Terms},
-            played::{MoveSource, Reason, Seat},
+            played::{MoveSource, Reason, Seat, player_of},
         },
         threads::faults,
     };
@@ -457,6 +459,53 @@ mod tests {
                 assert!(is_sure || search_result.visits == [20, 33][player]);
             }
         }
+    }
+
+    #[test]
+    fn the_move_that_a_search_prefers_is_recorded_and_decides_whether_a_side_resigns() {
+        let below = 0.49;
+        let terms = Terms {
+            resign: Some(Resign {
+                below,
+                playthrough: 1.0,
+            }),
+            ..short()
+        };
+        // The first player plays what its searches prefer; the second one draws by visits.
+        let plan = plan(terms, &[("RootChoice", "lcb"), ("Temperature", "0")]);
+        let load = Workload {
+            parallel: 4,
+            threads: 1,
+            batch: 16,
+        };
+        let numbers: Vec<u64> = (0..8).collect();
+        let (mut others, mut drawn, mut resigned) = (0, 0, 0);
+        play(&plan, &numbers, load, &GamesProgress::default(), |game| {
+            let mut hopeless = None;
+            let mut turn = game.start.turn();
+            for played in &game.moves {
+                let MoveSource::Search(result) = &played.source else {
+                    panic!("a move without a search");
+                };
+                let most_visited = result.moves.last().and_then(|stat| stat.m);
+                if player_of(game.white, turn) == 0 {
+                    assert_eq!(result.best, played.m);
+                    others += usize::from(most_visited != Some(result.best));
+                } else {
+                    assert_eq!(Some(result.best), most_visited);
+                    drawn += usize::from(result.best != played.m);
+                }
+                if (result.value(result.best).wl + 1.0) / 2.0 < below {
+                    hopeless = hopeless.or(Some(turn));
+                }
+                turn = !turn;
+            }
+            assert_eq!(game.would_resign, hopeless);
+            resigned += usize::from(hopeless.is_some());
+            Ok(())
+        })
+        .unwrap();
+        assert!(others > 0 && drawn > 0 && resigned > 0);
     }
 
     #[test]

@@ -223,7 +223,7 @@ impl<'p> GameInPlay<'p> {
         let line = outcome.report.lines.first();
         let score = line.context("a search has no line")?.score;
         let root = moves.pop().context("a search has no statistics")?;
-        let best = moves.last().and_then(|stat| stat.m).unwrap_or(m);
+        let best = search.preferred().unwrap_or(m);
         self.nodes += outcome.report.playouts;
         self.evaluations += outcome.report.evaluations;
         let search_result = SearchResult {
@@ -256,7 +256,7 @@ impl<'p> GameInPlay<'p> {
         Ok(())
     }
 
-    /// Whether a side resigns. In games that are played to the end it is only recorded.
+    /// Whether a side resigns: even the move that its search prefers is hopeless. In games that are played to the end it is only recorded.
     fn resigns(&mut self, search_result: &SearchResult, side: Color) -> bool {
         let Some(resign) = &self.plan.terms.resign else {
             return false;

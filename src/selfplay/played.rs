@@ -24,7 +24,8 @@ pub struct SearchResult {
     pub raw: Raw,
     /// Visits of the root.
     pub visits: u32,
-    /// The best-ranked move: proven wins first, lost moves last, the others by visits. It is not always played.
+    /// The move that the search prefers: the one that is played without temperature and `OpeningVariety`. With most
+    /// criteria (`RootChoice`) it is not always the most visited one.
     pub best: PackedMove,
     /// The score of the played move.
     pub score: Score,

@@ -91,7 +91,8 @@ pub struct SelfplayArgs {
     /// Keep a side's tree for its next move. Visits in the kept tree count towards the nodes of that move.
     #[arg(long)]
     pub reuse_tree: bool,
-    /// Let a side resign when its expected score is below this percentage.
+    /// Let a side resign when the expected score of the move that its search prefers, whatever the temperature, is below
+    /// this percentage.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub resign: Option<f64>,
     /// Percentage of games that are played to the end in spite of a resignation, to measure how often resigning is

@@ -171,8 +171,15 @@ fn both_sides_see_a_draw() {
 
 #[test]
 fn a_losing_side_resigns() {
-    // The values in the games are those of the played moves; the rule uses those of the most visited ones.
-    let usual = "--games 4 --nodes 20 --temperature 0 --root-choice visits --longest 60";
+    // The values in the games are those of the played moves, which the searches prefer without temperature.
+    for choice in ["visits", "lcb"] {
+        a_losing_side_resigns_by(choice);
+    }
+}
+
+fn a_losing_side_resigns_by(choice: &str) {
+    let usual = format!("--games 4 --nodes 20 --temperature 0 --root-choice {choice} --longest 60");
+    let usual = &usual[..];
     let rule = |playthrough| format!("{usual} --resign 45 --resign-playthrough {playthrough}");
     let (with, _) = play(BOOK, &rule(0));
     let (without, summary) = play(BOOK, usual);
