@@ -160,8 +160,10 @@ pub struct MoveStat {
     pub n: u32,
     /// Visits in flight.
     pub in_flight: u32,
-    /// Prior, 0..=1.
+    /// Prior, 0..=1, as the search used it.
     pub p: f32,
+    /// Prior without the Dirichlet noise of the root.
+    pub p_without_noise: f32,
     /// Mean value of the visits.
     pub value: Option<Value>,
     /// Q as selection uses it (draw score included; first-play urgency if unvisited).

@@ -239,6 +239,7 @@ pub(super) fn move_stats(state: &SearchState, params: &SearchParams) -> Vec<Move
             n: child.n,
             in_flight: child.in_flight,
             p: m.p,
+            p_without_noise: tree.edges(root).at(m.edge).p(),
             value: is_visited.then(|| value(child)),
             q,
             u,
@@ -255,6 +256,7 @@ pub(super) fn move_stats(state: &SearchState, params: &SearchParams) -> Vec<Move
         n: root.n,
         in_flight: root.in_flight,
         p: state.visited_root_mass(),
+        p_without_noise: state.visited_root_mass(),
         value: Some(Value {
             wl: -root.wl as f32,
             d: root.d,

@@ -93,7 +93,7 @@ pub struct ChunkPosition {
     pub played_idx: u16,
     /// The move that the search preferred.
     pub best_idx: u16,
-    /// Divergence of the visits from the priors, in nats.
+    /// Divergence of the visits from the priors without noise, in nats.
     pub policy_kld: f32,
     /// A value that self-play leaves at 0.
     pub q_st: f32,
@@ -511,7 +511,7 @@ fn next_moves(sample: &Sample<'_>) -> V7Fields {
 }
 
 /// The share of visits of each move, -1 for illegal moves, and the Kullback-Leibler divergence of the shares from the
-/// network's policy in nats.
+/// network's policy, without noise, in nats.
 fn learned_policy(position: &Chess, search_result: &SearchResult) -> (Vec<f32>, f32) {
     let black = position.turn().is_black();
     let index = |m: PackedMove| policy_map::index(m, black, 0);
@@ -524,8 +524,9 @@ fn learned_policy(position: &Chess, search_result: &SearchResult) -> (Vec<f32>, 
     for (stat, m, n) in search_result.learned_visits() {
         let share = n as f32 / total.max(1) as f32;
         probabilities[index(m)] = share;
-        if share > 0.0 && stat.p > 0.0 {
-            kld += f64::from(share) * f64::from(share / stat.p).ln();
+        let prior = stat.p_without_noise;
+        if share > 0.0 && prior > 0.0 {
+            kld += f64::from(share) * f64::from(share / prior).ln();
         }
     }
     (probabilities, kld as f32)
@@ -601,4 +602,26 @@ pub fn read(bytes: &[u8]) -> Result<Vec<ChunkPosition>> {
             ChunkPosition::read(bytes).with_context(|| format!("position {}", index + 1))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::records::tests::{game, stat},
+        *,
+    };
+    use crate::chess::setup::parse_move;
+
+    #[test]
+    fn the_divergence_is_that_from_the_priors_without_noise() {
+        let mut game = game("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1", "e2e4");
+        let [pushed, aside] = ["e2e4", "e1d1"].map(|m| parse_move(&game.start, m).unwrap());
+        let MoveSource::Search(result) = &mut game.moves[0].source else {
+            panic!("the move is a search's");
+        };
+        result.moves = vec![stat(aside, 1, 0.75), stat(pushed, 3, 0.25)];
+        let (_, kld) = learned_policy(&game.start, result);
+        let expected = 0.75 * 3.0_f64.ln() - 0.25 * 3.0_f64.ln();
+        assert!((f64::from(kld) - expected).abs() < 1e-6, "{kld}");
+    }
 }

@@ -24,7 +24,8 @@ pub struct Sides(pub [bool; 2]);
 pub enum MoveTarget {
     /// The visits of the search.
     Visits,
-    /// The priors of the root in millionths: the network's policy with the player's `PolicyTemperature`.
+    /// The priors of the root in millionths, without noise: the network's policy with the player's
+    /// `PolicyTemperature`.
     Policy,
 }
 
@@ -127,9 +128,12 @@ fn visits_of(search_result: &SearchResult, pack: impl Fn(PackedMove) -> u16) -> 
     search_result.learned_visits().map(entry).collect()
 }
 
-/// The root's moves and their priors, in millionths.
+/// The root's moves and their priors without noise, in millionths.
 fn policy_of(search_result: &SearchResult, pack: impl Fn(PackedMove) -> u16) -> Vec<(u16, u32)> {
-    let entry = |stat: &MoveStat| Some((pack(stat.m?), (stat.p * WHOLE).round() as u32));
+    let entry = |stat: &MoveStat| {
+        let millionths = (stat.p_without_noise * WHOLE).round() as u32;
+        Some((pack(stat.m?), millionths))
+    };
     search_result.moves.iter().filter_map(entry).collect()
 }
 
@@ -145,7 +149,7 @@ fn score(search_result: &SearchResult) -> i16 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use shakmaty::Color;
 
     use super::*;
@@ -157,8 +161,26 @@ mod tests {
         selfplay::played::{Raw, Reason},
     };
 
+    /// A root move with these visits and this prior, which the noise has changed to one half.
+    pub fn stat(m: PackedMove, n: u32, p_without_noise: f32) -> MoveStat {
+        MoveStat {
+            m: Some(m),
+            n,
+            in_flight: 0,
+            p: 0.5,
+            p_without_noise,
+            value: None,
+            q: 0.0,
+            u: 0.0,
+            s: 0.0,
+            v: None,
+            bounds: Bounds::OPEN,
+            frozen: false,
+        }
+    }
+
     /// A game of one searched move.
-    fn game(fen: &str, m: &str) -> PlayedGame {
+    pub fn game(fen: &str, m: &str) -> PlayedGame {
         let start = setup::position_from_fen(fen).unwrap();
         let m = setup::parse_move(&start, m).unwrap();
         let root = Value {
@@ -225,19 +247,6 @@ mod tests {
             (m, Record::pack_move(m.unpack(&game.start), Color::White))
         };
         let [(pushed, two_squares), (king, aside)] = ["e2e4", "e1d1"].map(pack);
-        let stat = |m, n, p| MoveStat {
-            m: Some(m),
-            n,
-            in_flight: 0,
-            p,
-            value: None,
-            q: 0.0,
-            u: 0.0,
-            s: 0.0,
-            v: None,
-            bounds: Bounds::OPEN,
-            frozen: false,
-        };
         let MoveSource::Search(search_result) = &mut game.moves[0].source else {
             panic!("the move is a search's");
         };

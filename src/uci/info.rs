@@ -418,6 +418,7 @@ mod tests {
             n: 387,
             in_flight: 1,
             p: 0.2036,
+            p_without_noise: 0.2036,
             value: Some(VALUE),
             q: -0.000_001,
             u: 0.012_34,

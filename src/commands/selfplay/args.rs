@@ -137,7 +137,7 @@ pub struct SelfplayArgs {
     #[arg(long, value_enum, default_value = "both", requires = "kept")]
     pub record_side: RecordSide,
     /// Write the network's policy of each position with --records in place of visits, with the player's
-    /// PolicyTemperature. With --nodes 1 this records a network's predictions, for another one to learn from.
+    /// PolicyTemperature and without noise. With --nodes 1 this records a network's predictions, for another one to learn from.
     #[arg(long, requires = "records")]
     pub record_policy: bool,
     /// Target for the number of decisive games for each draw, reached by adjusting ScLimit after each batch of games (it

@@ -309,6 +309,26 @@ fn noise_changes_the_games_of_a_seed_and_targets_still_add_up() {
 }
 
 #[test]
+fn the_recorded_policy_is_without_noise() {
+    let folder = tempfile::tempdir().unwrap();
+    // The priors of the first position of the first game, which is the same in both runs.
+    let policy = |name: &str, arguments: &[&str]| {
+        let arguments = [&["--record-policy"], arguments].concat();
+        let (file, _) = learnt(&folder.path().join(name), &arguments);
+        let positions = number(&file[24..32]) as usize;
+        let moves = number(&file[64 + 52..64 + 54]) as usize;
+        let entries = file[64 + 64 * positions..][..6 * moves].chunks(6);
+        let mut entries: Vec<Vec<u8>> = entries.map(<[u8]>::to_vec).collect();
+        // They are in the order of the search.
+        entries.sort();
+        entries
+    };
+    let plain = policy("plain", &[]);
+    assert!(plain.len() > 6 && plain[0][2..] != plain[1][2..]);
+    assert_eq!(policy("noisy", &["--noise-epsilon", "0.5"]), plain);
+}
+
+#[test]
 fn tree_reuse_saves_nodes_without_effect_on_plain_puct() {
     let folder = tempfile::tempdir().unwrap();
     let learn = |name: &str, arguments: &[&str]| {
