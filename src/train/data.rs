@@ -174,7 +174,8 @@ pub struct MixtureSettings {
 /// Training positions in the form that a trainer takes.
 pub trait SampleBatch: Default {
     /// What a value target with a weight below 1, a result without a score, means: true, the target is used with this
-    /// probability and full weight; false, it is always used, with this weight.
+    /// probability and full weight, and otherwise the position counts as drawn without it; false, it is always used,
+    /// with this weight.
     const SAMPLES_RESULTS: bool;
     /// Whether half of the positions without castling rights are mirrored left to right.
     const MIRRORS: bool;
@@ -203,7 +204,7 @@ pub enum SkipReason {
     Book,
     /// It has no target for the trained networks.
     Unlabelled,
-    /// It has only a result, which is used with a low probability.
+    /// It has only a result, which is not used, by its weight.
     ResultOnly,
     /// It is not a possible chess position.
     Impossible,
@@ -378,7 +379,8 @@ impl Mixture {
         })
     }
 
-    /// Draws `size` positions: chunk `index` of a step.
+    /// Draws `size` positions: chunk `index` of a step. Those of which only the result is known and left out, by its
+    /// weight, count as drawn, so that the others are not used more often in their place.
     ///
     /// # Errors
     /// When a file cannot be read, or almost none of its positions can be trained on.
@@ -391,6 +393,7 @@ impl Mixture {
     ) -> Result<()> {
         let mut rng = generator(self.settings.seed, step, index);
         batch.clear();
+        let has_results = self.settings.targets.result_weight > 0.0;
         for (part, count) in self.sizes(size, &mut rng).into_iter().enumerate() {
             let (mut left, mut skipped) = (count, BTreeMap::new());
             for _ in 0..1000 + 100 * count {
@@ -399,6 +402,7 @@ impl Mixture {
                 }
                 match self.draw_one(sampler, part, &mut rng, batch)? {
                     Ok(()) => left -= 1,
+                    Err(SkipReason::ResultOnly) if has_results => left -= 1,
                     Err(reason) => *skipped.entry(reason).or_insert(0_u64) += 1,
                 }
             }
@@ -713,6 +717,65 @@ pub(super) fn chunks<B: SampleBatch>(
 mod tests {
     use super::*;
     use crate::dataset::record::Source;
+    use crate::dataset::record_file::{Layout, RecordWriter};
+    use crate::train::step::ValueTarget;
+
+    /// Writes a file of one position.
+    fn write(path: &Path, change: impl Fn(&mut Record)) {
+        let mut record = Record::new(&Chess::default(), false, Source::Real);
+        change(&mut record);
+        let mut writer = RecordWriter::create(path, Layout::Plain).unwrap();
+        writer.write(&record).unwrap();
+        writer.finish().unwrap();
+    }
+
+    #[test]
+    fn results_without_a_score_are_value_targets_by_their_weight() {
+        let folder = tempfile::tempdir().unwrap();
+        let [results, scores] = ["results.rec", "scores.rec"].map(|name| folder.path().join(name));
+        write(&results, |record| record.result = 2);
+        write(&scores, |record| (record.result, record.score) = (1, 0));
+        let part = |path: &Path| MixPart {
+            file: path.into(),
+            share: 0.5,
+        };
+        // Wins and draws among the value targets of 2000 positions.
+        let targets = |data: &[&Path], trained_part, result_weight| -> Result<[usize; 2]> {
+            let settings = MixtureSettings {
+                data: data.iter().map(|path| part(path)).collect(),
+                seed: 1,
+                targets: TargetSettings {
+                    result_weight,
+                    result_mix: 1.0,
+                    ..TargetSettings::default()
+                },
+                trained_part,
+            };
+            let mixture = Mixture::new(settings)?;
+            let mut chunk = Chunk::default();
+            mixture.draw(&mut mixture.sampler()?, (0, 0), 2000, &mut chunk)?;
+            let count = |at: usize| {
+                let is_result = |target: &&ValueTarget| target.wdl[at] == 1.0;
+                chunk.values.iter().filter(is_result).count()
+            };
+            Ok([count(0), count(1)])
+        };
+        for trained_part in [NetworkPart::Value, NetworkPart::Both] {
+            let drawn = |data: &[&Path], weight| targets(data, trained_part, weight).unwrap();
+            assert_eq!(drawn(&[&results], 1.0), [2000, 0]);
+            let [wins, _] = drawn(&[&results], 0.1);
+            assert!((150..250).contains(&wins), "{wins}");
+            // Beside another file, whose share stays the same.
+            let [wins, draws] = drawn(&[&results, &scores], 0.1);
+            assert!((70..130).contains(&wins) && draws == 1000, "{wins} {draws}");
+            assert_eq!(drawn(&[&results, &scores], 0.1), [wins, draws]);
+            // Few are enough.
+            let [wins, _] = drawn(&[&results], 0.005);
+            assert!((1..25).contains(&wins), "{wins}");
+            assert_eq!(drawn(&[&scores], 0.1), [0, 2000]);
+            assert!(targets(&[&results], trained_part, 0.0).is_err());
+        }
+    }
 
     #[test]
     fn files_name_their_players() {

@@ -201,7 +201,8 @@ class Network:
 
     def losses(self, batch: Batch, squared: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Sums over the positions: cross-entropy of the policy, value loss, Huber loss of the plies left."""
-        zero = batch.targets.new_zeros(())
+        # With a small --result-weight a batch may have no targets at all.
+        zero = batch.targets.new_zeros((), requires_grad=True)
         policy = self._policy(batch) if batch.policy_count else zero
         value, plies = self._value(batch, squared) if batch.value_count else (zero, zero)
         return policy, value, plies
