@@ -18,6 +18,7 @@ pub mod start;
 pub mod step;
 pub mod targets;
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -425,10 +426,8 @@ impl<'a> TrainingRun<'a> {
         self.state
             .update(level, &self.sections, &mut self.gradients, adamw);
         if step.is_multiple_of(AVERAGE_EVERY) {
-            let steps = (step - self.progress.decay_step) as f64;
-            let horizon = (AVERAGE_SHARE * steps).clamp(AVERAGE_EVERY as f64, AVERAGE_MOST);
-            self.state
-                .average_in(level, (AVERAGE_EVERY as f64 / horizon) as f32);
+            let share = average_share(AVERAGE_EVERY, &self.progress);
+            self.state.average_in(level, share);
         }
         Ok(losses)
     }
@@ -454,8 +453,9 @@ impl<'a> TrainingRun<'a> {
     }
 
     fn test(&self, report: &mut dyn FnMut(&str)) -> Result<()> {
+        let weights = averaged(&self.state, &self.progress);
         for (name, chunks) in &self.tests {
-            let measures = measure_floating(self.shape, &self.state.average, chunks);
+            let measures = measure_floating(self.shape, &weights, chunks);
             let text = match measures.moves + measures.values > 0.0 {
                 true => measures.to_string(),
                 false => "no held-out positions".into(),
@@ -478,6 +478,28 @@ impl<'a> TrainingRun<'a> {
         writeln!(&self.log, "{line}")
             .with_context(|| format!("cannot write the log in {}", self.settings.folder.display()))
     }
+}
+
+/// How far the average moves towards the weights, this many steps after its last update.
+fn average_share(steps: u64, progress: &TrainingProgress) -> f32 {
+    let (steps, all) = (
+        steps as f64,
+        progress.step.saturating_sub(progress.decay_step) as f64,
+    );
+    let horizon = (AVERAGE_SHARE * all).clamp(steps, AVERAGE_MOST);
+    (steps / horizon) as f32
+}
+
+/// The averaged weights, which are tested and exported. The steps since the last update of the average are added here
+/// rather than in the checkpoint, so that a run does not depend on where it was interrupted.
+fn averaged<'a>(state: &'a Moments, progress: &TrainingProgress) -> Cow<'a, [f32]> {
+    let steps = progress.step % AVERAGE_EVERY;
+    if steps == 0 {
+        return Cow::Borrowed(&state.average);
+    }
+    let share = average_share(steps, progress);
+    let pairs = state.average.iter().zip(&state.weights);
+    Cow::Owned(pairs.map(|(a, w)| a + share * (w - a)).collect())
 }
 
 /// The mean losses, for the log.
@@ -546,7 +568,8 @@ pub fn measure_file(
     count: usize,
     result_share: ResultShare,
 ) -> Result<Option<Quality>> {
-    let (shape, weights) = (checkpoint.shape, &checkpoint.state.average);
+    let shape = checkpoint.shape;
+    let weights = &averaged(&checkpoint.state, &checkpoint.progress);
     file.check_players(shape.inputs)?;
     let empty = || Chunk::of(shape.inputs);
     let chunks = data::held_out(file, count, result_share, empty)?;
@@ -567,7 +590,8 @@ pub fn measure_file(
 
 /// Quantises a checkpoint's averaged weights and returns the bytes of an ONNX file with this additional metadata.
 pub fn export(checkpoint: &Checkpoint, metadata: &[(&str, &str)]) -> Vec<u8> {
-    let network = infer::IntegerNetwork::quantize(checkpoint.shape, &checkpoint.state.average);
+    let weights = averaged(&checkpoint.state, &checkpoint.progress);
+    let network = infer::IntegerNetwork::quantize(checkpoint.shape, &weights);
     file::write(&network, metadata)
 }
 
@@ -756,10 +780,9 @@ mod tests {
         let records = crate::dataset::record_file::read_all(&data).unwrap();
         let training = records.into_iter().filter(|record| !record.held_out());
         let training: Vec<_> = training.map(|record| (record, Past::default())).collect();
-        let weights = &checkpoint.state.average;
         let measures = measure_floating(
             TINY,
-            weights,
+            &averaged(&checkpoint.state, &checkpoint.progress),
             &data::chunks(&training, &GamesFile::from(&*data), Chunk::default),
         );
         assert!(measures.top1 == 1.0 && measures.policy < 0.1, "{measures}");
@@ -825,6 +848,48 @@ mod tests {
         assert!(refused.contains("began at step 6"), "{refused}");
         let refused = run_in("new", Some("other"), 2).unwrap_err().to_string();
         assert!(refused.contains("would end at step 2"), "{refused}");
+    }
+
+    #[test]
+    fn the_last_steps_of_a_run_are_in_its_average() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.rec");
+        write(&data, 24);
+        let start = random_start(TINY, 1);
+        let at = |steps: u64| {
+            let mut settings = settings(&folder.path().join("run"), &data);
+            (settings.steps, settings.rate) = (steps, 1e-2);
+            let mut lines = Vec::new();
+            run(&settings, &mut |line| lines.push(line.to_owned())).unwrap();
+            let test = lines.last().and_then(|line| line.split_once("held out"));
+            (weights(&settings.folder), test.unwrap().1.to_owned())
+        };
+        // The last tenth of a short run is its last step. The checkpoint's average is as it was, for the next run.
+        let (early, test) = at(5);
+        assert!(early.state.average == start.state.weights);
+        let far = |checkpoint: &Checkpoint| {
+            let average = averaged(&checkpoint.state, &checkpoint.progress);
+            let pairs = average.iter().zip(&checkpoint.state.weights);
+            pairs.map(|(a, w)| (a - w).abs()).fold(0.0, f32::max)
+        };
+        assert!(far(&early) < 1e-6, "{}", far(&early));
+        assert!(export(&early, &[]) != export(&start, &[]));
+        let chunks = data::held_out(
+            &GamesFile::from(&*data),
+            100,
+            ResultShare::default(),
+            || Chunk::of(TINY.inputs),
+        );
+        let measures = measure_floating(TINY, &early.state.weights, &chunks.unwrap());
+        assert!(test.ends_with(&measures.to_string()), "{test} {measures}");
+        // Later it is a mixture, of which the steps since the last update are a part.
+        let (late, _) = at(205);
+        let average = averaged(&late.state, &late.progress);
+        let part = average_share(5, &late.progress);
+        assert!((part - 5.0 / 20.5).abs() < 1e-6, "{part}");
+        assert!(*average != late.state.average && far(&late) > 1e-3);
+        let (even, _) = at(208);
+        assert!(*averaged(&even.state, &even.progress) == even.state.average);
     }
 
     #[test]

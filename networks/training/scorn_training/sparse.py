@@ -35,7 +35,8 @@ FIRST_LIMIT, LATER_LIMIT = 127 / 255, 127 / 64
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 # Groups of this many weights without a gradient in a step are skipped, moments included.
 GROUP = 16
-# Averaged weights: updated every AVERAGE_EVERY steps; the horizon is this share of the run, at most AVERAGE_MOST.
+# Averaged weights: updated every AVERAGE_EVERY steps; the horizon is this share of the run, at most AVERAGE_MOST. The
+# program adds the steps since the last update when it tests or exports a checkpoint.
 AVERAGE_EVERY, AVERAGE_SHARE, AVERAGE_MOST = 8, 0.1, 2000.0
 
 
