@@ -6,8 +6,8 @@
 //! is not trained on.
 //!
 //! Records are drawn one by one, with replacement, because neighbours in a file come from the same game. Files may grow
-//! while they are read; [`Mixture::reopen`] updates their lengths. Held-out positions are used for tests only, never
-//! for training.
+//! while they are read, or be replaced; [`Mixture::reopen`] opens them again. Held-out positions are used for
+//! tests only, never for training.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -266,6 +266,13 @@ impl PositionFile {
         })
     }
 
+    /// Opens a file to draw from, which must hold positions.
+    fn open_filled(path: &Path) -> Result<PositionFile> {
+        let file = PositionFile::open(path)?;
+        ensure!(file.count() > 0, "{} holds no records", path.display());
+        Ok(file)
+    }
+
     fn count(&self) -> u64 {
         match self {
             PositionFile::Records(file) => file.count,
@@ -324,31 +331,40 @@ impl Mixture {
             counts: Vec::new(),
             lengths: Vec::new(),
         };
-        mixture.reopen()?;
+        mixture.count_positions()?;
         Ok(mixture)
     }
 
-    /// Updates the lengths of the files, which may have grown.
+    /// Opens the files again, also those of the samplers: they may have grown or been replaced.
     ///
     /// # Errors
     /// When a file is missing, empty or not a record file.
-    pub fn reopen(&mut self) -> Result<()> {
-        self.counts.clear();
-        for part in &self.settings.data {
-            let file = PositionFile::open(&part.file.path)?;
-            ensure!(
-                file.count() > 0,
-                "{} holds no records",
-                part.file.path.display()
-            );
-            self.counts.push(file.count());
-            // Self-play files do not grow.
-            if self.lengths.len() < self.counts.len() {
-                let share = self.settings.targets.result_share;
-                self.lengths.push(match file {
-                    PositionFile::Searched(file) if share.depends_on_ply() => file.lengths()?,
-                    _ => HashMap::new(),
-                });
+    pub fn reopen<'s>(&mut self, samplers: impl Iterator<Item = &'s mut Sampler>) -> Result<()> {
+        self.count_positions()?;
+        for sampler in samplers {
+            *sampler = self.sampler()?;
+            // A file that is being replaced by a shorter one may just have been counted.
+            for (count, file) in self.counts.iter_mut().zip(&sampler.files) {
+                *count = file.count().min(*count);
+            }
+        }
+        Ok(())
+    }
+
+    /// Updates the numbers of positions, and the lengths of games in the files in which they have changed.
+    fn count_positions(&mut self) -> Result<()> {
+        let before = std::mem::take(&mut self.counts);
+        self.lengths
+            .resize_with(self.settings.data.len(), HashMap::new);
+        for (index, part) in self.settings.data.iter().enumerate() {
+            let file = PositionFile::open_filled(&part.file.path)?;
+            let count = file.count();
+            self.counts.push(count);
+            if let PositionFile::Searched(file) = file
+                && self.settings.targets.result_share.depends_on_ply()
+                && before.get(index) != Some(&count)
+            {
+                self.lengths[index] = file.lengths()?;
             }
         }
         Ok(())
@@ -373,7 +389,7 @@ impl Mixture {
             .settings
             .data
             .iter()
-            .map(|part| PositionFile::open(&part.file.path));
+            .map(|part| PositionFile::open_filled(&part.file.path));
         Ok(Sampler {
             files: files.collect::<Result<_>>()?,
         })

@@ -349,7 +349,8 @@ impl<'a> TrainingRun<'a> {
             }
             if step.is_multiple_of(self.settings.save_every) {
                 self.save()?;
-                self.mixture.reopen()?;
+                let samplers = self.workers.iter_mut().map(|worker| &mut worker.sampler);
+                self.mixture.reopen(samplers)?;
             }
             if step.is_multiple_of(self.settings.test_every) {
                 self.test(report)?;
@@ -890,6 +891,23 @@ mod tests {
         assert!(*average != late.state.average && far(&late) > 1e-3);
         let (even, _) = at(208);
         assert!(*averaged(&even.state, &even.progress) == even.state.average);
+    }
+
+    #[test]
+    fn a_data_file_may_be_replaced_during_a_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let [data, larger] = ["x.rec", "larger.rec"].map(|name| folder.path().join(name));
+        write(&data, 9);
+        write(&larger, 60);
+        let mut settings = settings(&folder.path().join("run"), &data);
+        (settings.save_every, settings.log_every) = (2, 1);
+        let progress = run(&settings, &mut |_| {
+            if larger.exists() {
+                fs::rename(&larger, &data).unwrap();
+            }
+        });
+        assert_eq!(progress.unwrap().step, 20);
+        assert!(!larger.exists());
     }
 
     #[test]
