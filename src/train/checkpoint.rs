@@ -36,12 +36,20 @@ pub struct TrainingProgress {
     /// Whether the run is a decay. Older files have only a positive `decay_step`.
     #[serde(default)]
     pub is_decay: bool,
+    /// Step at which the decay ended, its learning rate being zero. Older files have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decay_end: Option<u64>,
 }
 
 impl TrainingProgress {
     /// Whether the run is a decay.
     pub fn is_decay_run(&self) -> bool {
         self.is_decay || self.decay_step > 0
+    }
+
+    /// Seconds of training since the decay began.
+    pub fn seconds_of_decay(&self) -> f64 {
+        self.seconds - self.decay_seconds
     }
 }
 

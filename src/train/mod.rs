@@ -120,8 +120,24 @@ impl TrainingSettings {
         };
         if !is_fresh {
             check_is_decay_of(from, own, progress)?;
+            self.check_end(own, progress)?;
         }
         check_decay(self, progress, is_fresh)
+    }
+
+    /// Checks that a decay that has ended does not go on: its rate would rise again.
+    fn check_end(&self, own: &Path, progress: &TrainingProgress) -> Result<()> {
+        let Some(end) = progress.decay_end else {
+            return Ok(());
+        };
+        let has_time = progress.seconds_of_decay() < 60.0 * self.minutes;
+        ensure!(
+            progress.step >= self.steps || !has_time,
+            "{} belongs to a decay that ended at step {end}, where the learning rate reached zero; with these --steps \
+             and --minutes it would go on at a raised rate. For a longer decay, use another --folder",
+            own.display()
+        );
+        Ok(())
     }
 }
 
@@ -293,7 +309,7 @@ impl<'a> TrainingRun<'a> {
         let (shape, mut progress) = (checkpoint.shape, checkpoint.progress);
         if is_fresh_decay {
             (progress.decay_step, progress.decay_seconds) = (progress.step, progress.seconds);
-            progress.is_decay = true;
+            (progress.is_decay, progress.decay_end) = (true, None);
         }
         settings.check_decay(&own, &progress, is_fresh_decay)?;
         settings.check_players(shape)?;
@@ -356,6 +372,9 @@ impl<'a> TrainingRun<'a> {
                 self.test(report)?;
             }
         }
+        if self.settings.decay.is_some() {
+            self.progress.decay_end = Some(self.progress.step);
+        }
         self.save()?;
         let impossible = self.mixture.impossible();
         if impossible > 0 {
@@ -369,7 +388,7 @@ impl<'a> TrainingRun<'a> {
 
     fn is_over(&self, elapsed: Duration) -> bool {
         let seconds = match self.settings.decay {
-            Some(_) => self.progress.seconds - self.progress.decay_seconds,
+            Some(_) => self.progress.seconds_of_decay(),
             None => elapsed.as_secs_f64(),
         };
         seconds >= 60.0 * self.settings.minutes
@@ -439,8 +458,7 @@ impl<'a> TrainingRun<'a> {
         let rate = if settings.decay.is_some() {
             let steps = settings.steps.saturating_sub(progress.decay_step).max(1);
             let by_steps = (progress.step - progress.decay_step) as f64 / steps as f64;
-            let seconds = progress.seconds - progress.decay_seconds;
-            let by_time = seconds / (60.0 * settings.minutes);
+            let by_time = progress.seconds_of_decay() / (60.0 * settings.minutes);
             settings.rate * (1.0 - by_steps.max(by_time)).max(0.0)
         } else {
             settings.rate * (progress.step as f64 / settings.warmup.max(1) as f64).min(1.0)
@@ -831,6 +849,11 @@ mod tests {
             assert_eq!((half.decay_step, half.is_decay), (steps, true));
             // The original run may continue meanwhile.
             run_in(main, None, steps + 1).unwrap();
+            // The decay has ended: its rate would rise again.
+            let refused = run_in(end, Some(main), steps + 4).unwrap_err().to_string();
+            let expected = format!("ended at step {}", steps + 2);
+            assert!(refused.contains(&expected), "{refused}");
+            interrupt(&at(end));
             let whole = run_in(end, Some(main), steps + 4).unwrap();
             assert_eq!((whole.step, whole.decay_step), (steps + 4, steps));
             // A finished decay stays unchanged, as a finished run does.
@@ -849,6 +872,34 @@ mod tests {
         assert!(refused.contains("began at step 6"), "{refused}");
         let refused = run_in("new", Some("other"), 2).unwrap_err().to_string();
         assert!(refused.contains("would end at step 2"), "{refused}");
+    }
+
+    /// Makes a decay that has ended look as if it had been killed there.
+    fn interrupt(folder: &Path) {
+        let path = folder.join(CHECKPOINT);
+        let mut checkpoint = Checkpoint::load(&path).unwrap();
+        checkpoint.progress.decay_end = None;
+        checkpoint.save(&path).unwrap();
+    }
+
+    #[test]
+    fn a_new_decay_may_start_from_one_that_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.rec");
+        write(&data, 24);
+        let at = |name: &str| folder.path().join(name);
+        for (name, from, steps) in [
+            ("main", None, 2),
+            ("end", Some("main"), 4),
+            ("longer", Some("end"), 6),
+        ] {
+            let mut settings = settings(&at(name), &data);
+            settings.decay = from.map(|from| at(from).join(CHECKPOINT));
+            settings.steps = steps;
+            let progress = run(&settings, &mut |_| {}).unwrap();
+            let end = from.map(|_| steps);
+            assert_eq!((progress.step, progress.decay_end), (steps, end));
+        }
     }
 
     #[test]

@@ -16,7 +16,8 @@ except ImportError:  # Windows
 
 ENDLESS_STEPS, ENDLESS_MINUTES = sys.maxsize, 1e9
 
-# Of a checkpoint: step, positions, seconds; decay_step, decay_seconds and is_decay of a decay.
+# Of a checkpoint: step, positions, seconds; decay_step, decay_seconds and is_decay of a decay, and decay_end, the step
+# at which one of a sparse network has ended.
 Progress = dict
 
 
@@ -92,10 +93,22 @@ def check_decay(
         return
     if not is_fresh:
         check_is_decay_of(args.decay, own, progress, is_decay, read)
+        check_end(args, own, progress)
     if is_fresh and progress["step"] >= args.steps:
         raise ValueError(
             f"the decay would end at step {args.steps}, but the checkpoint is already at step {progress['step']}: "
             "steps count from the beginning of the run, so set --steps higher"
+        )
+
+
+def check_end(args: argparse.Namespace, own: Path, progress: Progress) -> None:
+    """Raises ValueError if a decay has ended and would go on: its rate would rise again."""
+    end = progress.get("decay_end")
+    has_time = progress["seconds"] - progress["decay_seconds"] < 60 * args.minutes
+    if end is not None and progress["step"] < args.steps and has_time:
+        raise ValueError(
+            f"{own} belongs to a decay that ended at step {end}, where the learning rate reached zero; with these "
+            "--steps and --minutes it would go on at a raised rate. For a longer decay, use another --folder"
         )
 
 

@@ -82,6 +82,7 @@ class Training:
         if is_fresh:
             step, seconds = self.progress["step"], self.progress["seconds"]
             self.progress |= {"decay_step": step, "decay_seconds": seconds, "is_decay": True}
+            self.progress.pop("decay_end", None)
         self.vectors = [torch.from_numpy(vector).to(self.device) for vector in saved.vectors]
         self.network = Network(self.shape, self.vectors[0])
         self.adam = Adam(self.shape, self.vectors)
@@ -147,6 +148,8 @@ class Training:
                     sums, since, counted = torch.zeros_like(sums), time.monotonic(), progress["positions"]
                 if progress["step"] % args.save_every == 0:
                     self.save()
+        if args.decay:
+            progress["decay_end"] = progress["step"]
         self.save()
 
     def save(self) -> None:

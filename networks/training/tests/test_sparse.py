@@ -204,7 +204,16 @@ def test_a_decay_continues_in_its_own_folder_and_never_starts_in_that_of_another
     with pytest.raises(ValueError, match="belongs to a decay.*give it the checkpoint"):
         Training(arguments(["--folder", str(end.parent), "--data", "x.rec:1", "--device", "cpu"]))
     # A finished decay is accepted, too.
-    assert decay(end, main, 9).progress == begun.progress
+    again = decay(end, main, 9)
+    assert again.progress == begun.progress
+    # Once it has ended, its rate would rise again.
+    again.progress["decay_end"] = 9
+    again.save()
+    again.log_file.close()
+    with pytest.raises(ValueError, match="ended at step 9"):
+        decay(end, main, 20)
+    ended = decay(end, main, 9)
+    ended.log_file.close()
     for folder, origin, message in [
         (main, main, "not a decay: use another --folder"),
         (end, end, "of this decay itself"),
