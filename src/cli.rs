@@ -160,19 +160,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = options.and_then(|layers| dispatch(cli.command, cli.config.as_deref(), layers));
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader, such as "head", has seen enough.
-        Err(error) if is_broken_pipe(&error) => ExitCode::FAILURE,
         Err(error) => {
             eprint_line(format_args!("scorn: {error:#}"));
             ExitCode::FAILURE
         }
     }
-}
-
-/// Whether the reason is that nobody reads the output any more.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
-    causes.any(|cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn dispatch(command: Option<CliCommand>, config: Option<&Path>, layers: Layers) -> Result<()> {

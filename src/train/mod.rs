@@ -501,12 +501,13 @@ impl<'a> TrainingRun<'a> {
 
 /// How far the average moves towards the weights, this many steps after its last update.
 fn average_share(steps: u64, progress: &TrainingProgress) -> f32 {
-    let (steps, all) = (
-        steps as f64,
-        progress.step.saturating_sub(progress.decay_step) as f64,
-    );
-    let horizon = (AVERAGE_SHARE * all).clamp(steps, AVERAGE_MOST);
-    (steps / horizon) as f32
+    // A decay without a step of its own is the run that it began from.
+    let all = match progress.step.saturating_sub(progress.decay_step) {
+        0 => progress.step,
+        of_decay => of_decay,
+    };
+    let horizon = (AVERAGE_SHARE * all as f64).clamp(steps as f64, AVERAGE_MOST);
+    (steps as f64 / horizon) as f32
 }
 
 /// The averaged weights, which are tested and exported. The steps since the last update of the average are added here
