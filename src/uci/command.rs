@@ -394,13 +394,38 @@ mod tests {
         );
     }
 
-    #[test]
-    fn an_invalid_go_is_still_a_search() {
-        let one = || Go {
+    /// What is searched without a valid limit.
+    fn one() -> Go {
+        Go {
             nodes: Some(1),
             lacks_limit: true,
             ..Go::default()
+        }
+    }
+
+    #[test]
+    fn details_without_a_limit_are_no_endless_search() {
+        let timed = Go {
+            winc: ms(100),
+            moves_to_go: Some(5),
+            ..one()
         };
+        assert_eq!(parse("go winc 100 movestogo 5"), Ok(Command::Go(timed)));
+        let cut = Go {
+            search_moves: vec!["e2e4".into()],
+            ignored_words: vec!["depth".into()],
+            ..one()
+        };
+        assert_eq!(parse("go searchmoves e2e4 depth"), Ok(Command::Go(cut)));
+        let endless = Go {
+            search_moves: vec!["e2e4".into()],
+            ..Go::default()
+        };
+        assert_eq!(parse("go searchmoves e2e4"), Ok(Command::Go(endless)));
+    }
+
+    #[test]
+    fn an_invalid_go_is_still_a_search() {
         let clock = |white, black| Go {
             wtime: white,
             btime: black,
@@ -414,23 +439,6 @@ mod tests {
             ("go depth -1", &["depth -1"], one()),
             ("go sideways", &["sideways"], one()),
             ("go wtime wtime", &["wtime", "wtime"], one()),
-            (
-                "go searchmoves e2e4 depth",
-                &["depth"],
-                Go {
-                    search_moves: vec!["e2e4".into()],
-                    ..one()
-                },
-            ),
-            (
-                "go winc 100 movestogo 5",
-                &[],
-                Go {
-                    winc: ms(100),
-                    moves_to_go: Some(5),
-                    ..one()
-                },
-            ),
             (
                 "go wtime 60000 btime",
                 &["btime"],
