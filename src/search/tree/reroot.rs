@@ -25,9 +25,11 @@ const COPIED_IN_A_MILLISECOND: f64 = 2000.0;
 /// The time for a copy before a search without a clock, which should answer `stop` soon.
 const COPY_TIME: Duration = Duration::from_millis(250);
 
-/// The share of a search's time for a copy, and that where the tree takes half of its memory.
-const COPY_SHARE: f64 = 0.05;
+/// The share of a search's time for a copy, and that for a copy which makes a large tree smaller: one that takes half of
+/// its memory, or so many bytes.
+const COPY_SHARE: f64 = 0.01;
 const COPY_SHARE_WHEN_CROWDED: f64 = 0.25;
+const CROWDED_BYTES: usize = 1 << 30;
 
 /// Decides whether a subtree is copied when it becomes the tree.
 #[derive(Clone, Copy, Debug)]
@@ -43,14 +45,18 @@ impl CopyRule {
     /// The rule for a search with these limits.
     pub fn new(limits: &Limits) -> CopyRule {
         let nodes = |time: Duration| 1e3 * time.as_secs_f64() * COPIED_IN_A_MILLISECOND;
-        let (max_nodes, max_nodes_when_crowded) = match limits.max_time().map(nodes) {
-            Some(nodes) => (COPY_SHARE * nodes, COPY_SHARE_WHEN_CROWDED * nodes),
-            None => (nodes(COPY_TIME), f64::INFINITY),
-        };
-        CopyRule {
-            max_nodes,
-            max_nodes_when_crowded,
-            crowded_bytes: limits.tree_bytes.map_or(usize::MAX, |bytes| bytes / 2),
+        let half = limits.tree_bytes.map_or(usize::MAX, |bytes| bytes / 2);
+        match limits.max_time().map(nodes) {
+            Some(nodes) => CopyRule {
+                max_nodes: COPY_SHARE * nodes,
+                max_nodes_when_crowded: COPY_SHARE_WHEN_CROWDED * nodes,
+                crowded_bytes: half.min(CROWDED_BYTES),
+            },
+            None => CopyRule {
+                max_nodes: nodes(COPY_TIME),
+                max_nodes_when_crowded: f64::INFINITY,
+                crowded_bytes: half,
+            },
         }
     }
 
