@@ -4,8 +4,8 @@
 //! which are most of the memory, in their old order and into segments that have been read already. So both trees
 //! together take little more than the old one alone.
 //!
-//! A copy takes about half a microsecond a node, before the search begins. Where that is too much of the search's time, the
-//! new position's node becomes the root where it is, and the rest of the tree stays until the next copy.
+//! A copy takes about half a microsecond a node, before the search begins. Where that is too much of the search's time,
+//! the new position's node becomes the root where it is, and the rest of the tree stays until the next copy.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ const COPIED_IN_A_MILLISECOND: f64 = 2000.0;
 /// The time for a copy before a search without a clock, which should answer `stop` soon.
 const COPY_TIME: Duration = Duration::from_millis(250);
 
-/// The share of a search's time for a copy, and that for a copy which makes a large tree smaller: one that takes half of
-/// its memory, or so many bytes.
+/// The share of a search's time for a copy, and that for a copy which makes a large tree smaller: one that takes half
+/// of its memory, or so many bytes.
 const COPY_SHARE: f64 = 0.01;
 const COPY_SHARE_WHEN_CROWDED: f64 = 0.25;
 const CROWDED_BYTES: usize = 1 << 30;
@@ -327,8 +327,8 @@ fn copy_edges(
     Ok(())
 }
 
-/// Whether this node, `depth` plies below the root, is a two-fold repetition of a position before the root, so that it is
-/// no longer a draw.
+/// Whether this node, `depth` plies below the root, is a two-fold repetition of a position before the root, so that it
+/// is no longer a draw.
 fn is_outdated(node: &Node, depth: u32) -> bool {
     node.origin() == Origin::TwoFold && node.m > depth as f32
 }
