@@ -72,6 +72,16 @@ impl Go {
         self.infinite || self.ponder
     }
 
+    /// Whether the words say when the search ends, or that only the GUI ends it.
+    pub fn has_limit(&self) -> bool {
+        let has_time = self.wtime.or(self.btime).or(self.movetime).is_some();
+        let has_count = self.nodes.is_some()
+            || [self.depth, self.mate, self.perft]
+                .iter()
+                .any(Option::is_some);
+        has_time || has_count || self.is_endless()
+    }
+
     /// The limits of a search; `by_clock` are those of the time manager (see [`Go::clock_state`]).
     pub fn limits(&self, options: &Options, by_clock: Option<Limits>) -> Limits {
         let mut limits = by_clock.unwrap_or_default();

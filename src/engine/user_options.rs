@@ -5,7 +5,7 @@
 //! defaults counted as the user's, neither the network nor a profile could set any option. Other programs send only
 //! what their user has set, also where that is the default. The two differ in the number of options.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::options::{
     OptionError, Options,
@@ -95,8 +95,7 @@ impl UserOptions {
         let mut layer = self.all.clone();
         if self.sends_everything() {
             let changed = self.all.differences(&self.announced);
-            let sent: BTreeSet<&str> = self.sent.keys().copied().collect();
-            let as_announced = sent.difference(&changed);
+            let as_announced = self.sent.keys().filter(|name| !changed.contains(*name));
             for name in as_announced.filter(|name| !self.flags.sets(name)) {
                 layer.unset(name);
             }

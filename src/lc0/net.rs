@@ -123,19 +123,17 @@ impl Net {
 
 /// Refuses networks for newer versions of lc0 than the known ones.
 fn check_version(needed: Option<&proto::EngineVersion>) -> Result<(), NetError> {
-    match needed {
-        Some(version)
-            if (version.major(), version.minor()) > NEWEST_LC0
-                && (version.major(), version.minor(), version.patch()) != MARK_OF_OLD_FILES =>
-        {
-            let (major, minor) = NEWEST_LC0;
-            Err(NetError::TooNew {
-                needed: version.to_string(),
-                known: format!("{major}.{minor}"),
-            })
-        }
-        _ => Ok(()),
+    let Some(version) = needed else {
+        return Ok(());
+    };
+    let (major, minor, patch) = (version.major(), version.minor(), version.patch());
+    if (major, minor) <= NEWEST_LC0 || (major, minor, patch) == MARK_OF_OLD_FILES {
+        return Ok(());
     }
+    Err(NetError::TooNew {
+        needed: version.to_string(),
+        known: format!("{}.{}", NEWEST_LC0.0, NEWEST_LC0.1),
+    })
 }
 
 /// The first bytes of a regular file; none if it cannot be read.

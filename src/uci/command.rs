@@ -228,38 +228,13 @@ fn go(words: &[&str]) -> Go {
     }
     // Such words without a valid limit are a mistake rather than an infinite search.
     let is_timed = go.winc > Duration::ZERO || go.binc > Duration::ZERO || go.moves_to_go.is_some();
-    if (!ignored_words.is_empty() || is_timed) && !has_limit(&go) {
+    if (!ignored_words.is_empty() || is_timed) && !go.has_limit() {
         (go.nodes, go.lacks_limit) = (Some(1), true);
     }
     Go {
         ignored_words,
         ..go
     }
-}
-
-/// Whether the words say when the search ends, or that it does not.
-fn has_limit(go: &Go) -> bool {
-    let Go {
-        wtime,
-        btime,
-        winc: _,
-        binc: _,
-        moves_to_go: _,
-        depth,
-        nodes,
-        mate,
-        movetime,
-        infinite,
-        ponder,
-        search_moves: _,
-        perft,
-        lacks_limit: _,
-        ignored_words: _,
-        received: _,
-    } = go;
-    let has_time = wtime.is_some() || btime.is_some() || movetime.is_some();
-    let has_end = depth.is_some() || nodes.is_some() || mate.is_some() || perft.is_some();
-    has_time || has_end || *infinite || *ponder
 }
 
 /// Parses a number. Some GUIs send decimals or more digits than fit; the value is rounded or clamped.

@@ -85,30 +85,44 @@ pub(in crate::search) fn reroot(
     let kept = (tree.rule == rule).then(|| find(tree, history)).flatten();
     match kept {
         Some(id) if id == tree.root => {}
-        Some(id) if copy_rule.copies(tree, id) => move_to_copy(tree, id, history, rule),
+        Some(id) if copy_rule.copies(tree, id) => {
+            let copied = subtree(tree, id, history, rule, SourceTree::Consumed);
+            replace(tree, copied);
+        }
         Some(id) => move_root(tree, id, history),
-        None => std::mem::replace(tree, Tree::new(history.clone(), rule)).free(),
+        None => replace(tree, Tree::new(history.clone(), rule)),
     }
     tree.history = Some(history.clone());
     check(tree);
     tree.node(tree.root).n
 }
 
-/// Replaces the tree by a copy of a node's subtree.
-fn move_to_copy(tree: &mut Tree, id: NodeId, history: &History, rule: Option<Rule>) {
+/// Replaces a tree, and frees it.
+fn replace(tree: &mut Tree, by: Tree) {
+    std::mem::replace(tree, by).free();
+}
+
+/// A copy of a node's subtree as the tree of `history`.
+fn subtree(
+    tree: &mut Tree,
+    id: NodeId,
+    history: &History,
+    rule: Option<Rule>,
+    source_tree: SourceTree,
+) -> Tree {
     let mut fresh = Tree::new(history.clone(), rule);
     // Records store the gathering in which a reply was blocked.
     fresh.records = ReplyRecords::following(&tree.records);
-    let mut old = std::mem::take(tree);
-    fresh.shared_values = std::mem::take(&mut old.shared_values);
-    fresh.butterfly = old.butterfly.take();
+    fresh.butterfly = tree.butterfly.clone();
+    if source_tree == SourceTree::Consumed {
+        fresh.shared_values = std::mem::take(&mut tree.shared_values);
+    }
     // The copy is never larger than the original, which fitted.
-    let is_copied = copy(&mut old, id, &mut fresh, SourceTree::Consumed).is_ok();
-    old.free();
-    *tree = match is_copied && has_visits(&fresh) {
+    let is_copied = copy(tree, id, &mut fresh, source_tree).is_ok();
+    match is_copied && has_visits(&fresh) {
         true => fresh,
         false => Tree::new(history.clone(), fresh.rule.take()),
-    };
+    }
 }
 
 /// Makes a node the root. What no line leads to any more stays in memory until the next copy.
@@ -122,8 +136,8 @@ fn move_root(tree: &mut Tree, id: NodeId, history: &History) {
     root.set_has_record(false);
     revert_outdated(tree, MOVED_ROOT_DEPTH);
     if !has_visits(tree) {
-        let empty = Tree::new(history.clone(), tree.rule.clone());
-        std::mem::replace(tree, empty).free();
+        let rule = tree.rule.take();
+        replace(tree, Tree::new(history.clone(), rule));
     }
 }
 
@@ -156,19 +170,13 @@ pub(in crate::search) fn reroot_in_analysis(
         Some((_, place, id)) if tree_cache[place].memory() > room => {
             // It would not stay in the cache, and there may be no memory for both.
             let mut cached = tree_cache.remove(place);
-            move_to_copy(&mut cached, id, history, rule);
+            let copied = subtree(&mut cached, id, history, rule, SourceTree::Consumed);
+            replace(&mut cached, copied);
             cached
         }
         Some((_, place, id)) => {
             let cached = &mut tree_cache[place];
-            let mut fresh = Tree::new(history.clone(), rule.clone());
-            fresh.records = ReplyRecords::following(&cached.records);
-            fresh.butterfly = cached.butterfly.clone();
-            let is_copied = copy(cached, id, &mut fresh, SourceTree::Kept).is_ok();
-            match is_copied && has_visits(&fresh) {
-                true => fresh,
-                false => Tree::new(history.clone(), rule),
-            }
+            subtree(cached, id, history, rule, SourceTree::Kept)
         }
         None => Tree::new(history.clone(), rule),
     };

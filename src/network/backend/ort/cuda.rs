@@ -207,10 +207,7 @@ fn plan(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
     Ok(SessionPlan {
         packed: packing(options)?,
         forms,
-        capture: Some(Arc::new(CudaGraphCapture {
-            provider,
-            spin: spin(options)?,
-        })),
+        capture: Some(capture(provider, options)?),
         ..gpu::plan(options, gpu)?
     })
 }
@@ -253,10 +250,7 @@ fn fit(
             ..provider(options)?
         };
         plan.settings.provider = Arc::new(provider);
-        plan.capture = Some(Arc::new(CudaGraphCapture {
-            provider,
-            spin: spin(options)?,
-        }));
+        plan.capture = Some(capture(provider, options)?);
     }
     let default: &[usize] = match model.bytes.len() >= LARGE_MODEL {
         true => &LARGE_CONVOLUTION_SIZES,
@@ -275,6 +269,15 @@ fn provider(options: &BackendOptions) -> Result<CudaProvider, BackendSetupError>
         tf32: precision(options)? != GpuPrecision::Fp32,
         nhwc: gpu::flag(options, "nhwc")?,
     })
+}
+
+/// What captures batches with this provider.
+fn capture(
+    provider: CudaProvider,
+    options: &BackendOptions,
+) -> Result<Arc<dyn GraphCapture>, BackendSetupError> {
+    let spin = spin(options)?;
+    Ok(Arc::new(CudaGraphCapture { provider, spin }))
 }
 
 /// The setting [`SPIN`].
