@@ -218,8 +218,8 @@ options! {
     "NodesAsPlayouts"                     "nodes-as-playouts"             [engine play, hidden]
         nodes_as_playouts:                  bool                          = false;
     /// A search with a clock ends as soon as the best move cannot be overtaken in the remaining time divided by this
-    /// factor. Every search that is neither infinite nor for a mate also ends when its result is certain. 0 disables
-    /// both, except that a search by depth ends then.
+    /// factor. Every search that is neither infinite nor for a mate also ends when its result is certain (without a
+    /// clock that of as many winning moves as MultiPV says). 0 disables both, except that a search by depth ends then.
     "SmartPruningFactor"                  "smart-pruning-factor"          [search play]
         smart_pruning_factor:               f32 [0.0, 10.0]               = 1.33;
     /// Number of batches before smart pruning may end a search.
@@ -538,7 +538,8 @@ options! {
         lcb_min_visit_share:                f32 [0.0, 1.0]                = 0.15;
 
     // What is reported.
-    /// Number of best moves for which a principal variation is reported.
+    /// Number of best moves for which a principal variation is reported. If there are several, a root move that is a
+    /// proven win gets no more visits while others are open.
     "MultiPV"                             "multipv"                       [search output]
         multi_pv:                           usize [1, 500]                = 1;
     /// With MultiPV, each line reports its own number of nodes instead of the number of the whole search.

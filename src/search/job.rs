@@ -69,6 +69,16 @@ impl Job {
         legal_moves(self.history.position()).next().is_none()
     }
 
+    /// How many winning moves the search looks for: one for each line that it reports, only one with a clock, and all
+    /// in a search for a mate, because there may be a shorter one.
+    pub(super) fn wanted_wins(&self) -> usize {
+        match &self.limits {
+            limits if limits.mate.is_some() => usize::MAX,
+            limits if limits.budget.is_some() => 1,
+            _ => self.options.multi_pv(),
+        }
+    }
+
     /// The tablebase results of the root's moves; empty if the tablebases do not cover them.
     pub(super) fn table_moves(&self) -> Vec<TableMove> {
         let tables = self.tables.as_ref();

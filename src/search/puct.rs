@@ -302,12 +302,16 @@ fn for_each_at_root(
         .filter(|moves_left| moves_left.is_active(node.wl));
     let (slots, children) = (tree.slots_by_edge(node), tree.children(node));
     let (visited_mass, most_visits) = state.visits_at_root(&slots);
+    let passes_over_wins = state.passes_over_wins();
     let fpu = params.fpu(true).value(parent_q, visited_mass);
     for (edge, p) in state.root_moves.allowed() {
         let slot = slots.get(edge);
         let child = slot.map_or(Node::EMPTY, |slot| children[usize::from(slot)]);
         let behind = u64::from(most_visits.saturating_sub(child.n));
         if behind > state.progress.catch_up && behind > 0 {
+            continue;
+        }
+        if passes_over_wins && child.is_won() {
             continue;
         }
         let mut q = fpu;

@@ -38,6 +38,8 @@ pub(super) struct SearchState {
     pub due: Vec<RefinementPath>,
     /// Whether the tree has reached its memory limit: visits continue, but only to positions that are in the tree.
     pub is_at_memory_limit: bool,
+    /// Whether more than one winning move is wanted, so that visits to a root move that is a proven win are wasted.
+    pub looks_beside_wins: bool,
 }
 
 impl SearchState {
@@ -72,6 +74,7 @@ impl SearchState {
             table_moves: Vec::new(),
             due: Vec::new(),
             is_at_memory_limit: false,
+            looks_beside_wins: job.wanted_wins() > 1,
         };
         state.choose_root_moves(job);
         state
@@ -241,6 +244,15 @@ impl SearchState {
     /// The contender with the most visits.
     pub fn leader(&self) -> Option<&Node> {
         self.contenders().max_by_key(|child| child.n)
+    }
+
+    /// Whether visits pass over root moves that are proven wins: other moves are wanted, too, and some are open.
+    pub fn passes_over_wins(&self) -> bool {
+        self.looks_beside_wins
+            && self.root_moves.allowed().any(|(edge, _)| {
+                let child = self.root_child(edge);
+                child.is_none_or(|child| !child.is_proven())
+            })
     }
 
     /// Whether a contender with at least so many visits has a better value than `leader`.

@@ -26,6 +26,8 @@ pub(super) struct Stopper {
     pruning_factor: f64,
     /// Whether the most visited move is played, so that smart pruning may decide by visits alone.
     chooses_by_visits: bool,
+    /// See [`Job::wanted_wins`].
+    wanted_wins: usize,
     /// What a draw is worth to the side to move at the root.
     draw_score: f32,
     /// Minimum number of batches before smart pruning.
@@ -56,6 +58,7 @@ impl Stopper {
             batches: (0, 0),
             open_choice: bank.map(|bank| OpenChoice::new(bank, draw_score)),
             draw_score,
+            wanted_wins: job.wanted_wins(),
             limits: job.limits.clone(),
             options: Arc::clone(&job.options),
             pruning_factor: f64::from(options.smart_pruning_factor()),
@@ -130,7 +133,8 @@ impl Stopper {
                 .is_none_or(|open_choice| !open_choice.is_open(state, elapsed, end))
     }
 
-    /// Whether the result of the allowed moves is certain, or (in a game) only one move can be played.
+    /// Whether the results of as many of the best allowed moves as are wanted are certain, or (in a game) only one move
+    /// can be played.
     fn is_decided(&self, state: &SearchState) -> bool {
         let root = state.root();
         let moves = state.root_moves.len();
@@ -150,7 +154,9 @@ impl Stopper {
             return proven == moves;
         }
         let are_all_allowed = moves == usize::from(root.n_edges);
-        let is_certain = won > 0 || proven == moves || (are_all_allowed && root.is_proven());
+        // With a winning move the root is proven, however many are wanted.
+        let is_root_decided = are_all_allowed && root.is_proven() && won == 0;
+        let is_certain = won >= self.wanted_wins || proven == moves || is_root_decided;
         if self.pruning_factor == 0.0 {
             // What is proven does not become deeper.
             return is_certain && self.limits.depth.is_some();
@@ -326,28 +332,31 @@ mod tests {
         Stopper::new(&job).is_decided(state)
     }
 
-    /// The kinds of search that each condition ends, besides the limit itself.
-    #[test]
-    fn each_reason_ends_the_searches_that_its_help_names_and_no_others() {
-        let limits = |kind: &str| {
-            let mut limits = Limits::default();
-            match kind {
-                "infinite" => limits.infinite = true,
-                "movetime" => limits.movetime = Some(Duration::from_secs(10)),
-                "nodes" => limits.nodes = Some(30_000),
-                "mate" => limits.mate = Some(3),
-                _ => limits.budget = Some(Duration::from_secs(10)),
-            }
-            limits
-        };
-        let ends = |kind: &str, children: &[Node], settings: &[(&str, &str)]| {
+    /// The kinds of search whose ends are tested.
+    const KINDS: [&str; 5] = ["infinite", "movetime", "nodes", "mate", "clock"];
+
+    fn limits_of(kind: &str) -> Limits {
+        let mut limits = Limits::default();
+        match kind {
+            "infinite" => limits.infinite = true,
+            "movetime" => limits.movetime = Some(Duration::from_secs(10)),
+            "nodes" => limits.nodes = Some(30_000),
+            "mate" => limits.mate = Some(3),
+            _ => limits.budget = Some(Duration::from_secs(10)),
+        }
+        limits
+    }
+
+    /// Which of the [`KINDS`] of search end within five seconds and a thousand visits, before the limit itself.
+    fn ended(children: &[Node], settings: &[(&str, &str)]) -> [bool; 5] {
+        KINDS.map(|kind| {
             let mut options = Options::default();
             for (name, value) in settings {
                 options.set(name, value).unwrap();
             }
-            let job = Job::new(History::default(), limits(kind), options.search());
+            let job = Job::new(History::default(), limits_of(kind), options.search());
             let mut state = SearchState::with_children(children);
-            state.progress = Progress::new(&limits(kind));
+            state.progress = Progress::new(&job.limits);
             let mut stopper = Stopper::new(&job);
             let mut is_over = false;
             for half_second in 0..=10 {
@@ -362,20 +371,36 @@ mod tests {
                 }
             }
             is_over
-        };
-        let ended = |children: &[Node], settings: &[(&str, &str)]| {
-            let kinds = ["infinite", "movetime", "nodes", "mate", "clock"];
-            kinds.map(|kind| ends(kind, children, settings))
-        };
+        })
+    }
+
+    /// A mate in ten.
+    fn far_mate() -> Node {
+        Node {
+            m: 20.0,
+            ..child(600, Bounds::exact(1))
+        }
+    }
+
+    #[test]
+    fn with_several_lines_one_mate_ends_searches_with_a_clock_only() {
+        let two_lines = [("MultiPV", "2")];
+        let one = [far_mate(), child(500, ROOT)];
+        let clock_only = [false, false, false, false, true];
+        assert_eq!(ended(&one, &two_lines), clock_only);
+        let both = [far_mate(), far_mate()];
+        assert_eq!(ended(&both, &two_lines), [false, true, true, true, true]);
+        let three_lines = [("MultiPV", "3")];
+        assert_eq!(ended(&both, &three_lines), [false, true, true, true, true]);
+    }
+
+    #[test]
+    fn each_reason_ends_the_searches_that_its_help_names_and_no_others() {
         let open = [child(600, ROOT), child(500, ROOT)];
         assert_eq!(ended(&open, &[]), [false; 5]);
         // A mate ends all searches but infinite ones and those for a shorter mate; a lost game ends none while a move
         // is open.
-        let far = Node {
-            m: 20.0,
-            ..child(600, Bounds::exact(1))
-        };
-        let won = [far, child(500, ROOT)];
+        let won = [far_mate(), child(500, ROOT)];
         assert_eq!(ended(&won, &[]), [false, true, true, false, true]);
         assert_eq!(ended(&won, &[("SmartPruningFactor", "0")]), [false; 5]);
         let only_one = [child(600, ROOT), child(500, Bounds::exact(-1))];

@@ -209,6 +209,28 @@ fn a_proven_win_is_always_played() {
 }
 
 #[test]
+fn with_several_lines_a_mate_leaves_the_visits_to_the_others() {
+    // Ra8 mates; White has no other mate in two.
+    let game = position("6k1/5ppp/8/8/8/8/5PPP/R5K1 w - - 0 1");
+    let search = |lines| {
+        let setup = Setup::new(Options {
+            threads: 1,
+            multi_pv: lines,
+            ..Options::default()
+        });
+        let outcome = setup.search(&game, 2000);
+        assert_eq!(outcome.report.lines[0].score, Score::Mate(1));
+        assert_eq!(outcome.best, Some(outcome.report.lines[0].pv[0]));
+        outcome.report
+    };
+    assert!(search(1).nodes < 1000, "one line ends with the mate");
+    let report = search(3);
+    assert_eq!(report.nodes, 2000);
+    let others: u64 = report.lines[1..].iter().map(|line| line.nodes).sum();
+    assert!(others > report.lines[0].nodes, "{:?}", report.lines);
+}
+
+#[test]
 fn a_mate_without_visits_is_in_the_line() {
     // White has one move, and Black mates after it.
     let game = position("2k5/2r5/PQ2p3/8/7P/5b2/1r6/3K4 w - - 6 45");

@@ -175,6 +175,11 @@ impl Node {
         self.bounds().result() == Some(-1)
     }
 
+    /// Whether the move to it is a proven win.
+    pub fn is_won(&self) -> bool {
+        self.bounds().result() == Some(1)
+    }
+
     /// Where the certainty comes from.
     pub fn origin(&self) -> Origin {
         match self.flags >> 5 & 3 {
