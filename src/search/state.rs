@@ -246,6 +246,11 @@ impl SearchState {
         self.contenders().max_by_key(|child| child.n)
     }
 
+    /// Whether more visits change nothing: the root is proven, and no other moves are wanted.
+    pub fn is_solved(&self) -> bool {
+        self.root().is_proven() && !self.passes_over_wins()
+    }
+
     /// Whether visits pass over root moves that are proven wins: other moves are wanted, too, and some are open.
     pub fn passes_over_wins(&self) -> bool {
         self.looks_beside_wins
@@ -327,8 +332,36 @@ mod tests {
     use crate::{
         chess::History,
         options::Options,
-        search::{Limits, puct::tests::searched},
+        search::{Limits, puct::tests::searched, tree::node::Bounds},
     };
+
+    #[test]
+    fn a_mate_solves_a_search_unless_other_moves_are_wanted_and_open() {
+        let bounded = |bounds| {
+            let mut node = Node {
+                n: 5,
+                ..Node::EMPTY
+            };
+            node.set_bounds(bounds, Origin::Children);
+            node
+        };
+        let (won, open) = (bounded(Bounds::exact(1)), bounded(Bounds::OPEN));
+        for (children, allowed, expected) in [
+            ([won, open], &[][..], [true, false]),
+            ([won, bounded(Bounds::exact(-1))], &[], [true, true]),
+            ([won, open], &[0], [true, true]),
+        ] {
+            let mut state = SearchState::with_children(&children);
+            let root = state.tree.root;
+            let _ = bounds::update(&mut state.tree, root);
+            state.allow(allowed);
+            let is_solved = [false, true].map(|looks_beside_wins| {
+                state.looks_beside_wins = looks_beside_wins;
+                state.is_solved()
+            });
+            assert_eq!(is_solved, expected, "{allowed:?}");
+        }
+    }
 
     #[test]
     fn butterfly_history_stays_with_the_game_and_fades() {

@@ -69,7 +69,7 @@ impl Packet {
 
     /// Selects visits for an empty packet, or more for one that has room. Returns whether there is something to do.
     fn select(&mut self, search: &Search<'_>, shared: &mut Shared) -> bool {
-        self.is_solved = shared.state.root().is_proven();
+        self.is_solved = shared.state.is_solved();
         let selected = self.worker.select(&mut shared.state, &search.params);
         if selected.is_err() {
             search.fail(shared, &mut self.worker, Failure::Full(Full));

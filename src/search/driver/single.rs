@@ -25,7 +25,7 @@ impl Search<'_> {
                 shared.state.tree.edges.put_back(worker.into_writer());
                 return;
             }
-            let is_solved = shared.state.root().is_proven();
+            let is_solved = shared.state.is_solved();
             worker.begin();
             batch.clear();
             if let Err(failure) = self.make_batch(shared, &mut worker, &mut batch) {
