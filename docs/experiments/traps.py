@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Counts how often likely mistakes are played and traps are fallen into, against the probability that the model of the
-players gives (docs/analysis.md).
+"""Counts how often likely mistakes are played and traps are fallen into, against the share of players that the analysis
+names (docs/analysis.md).
 
-Usage: scorn analyze GAMES.pgn --opponent-rating 1500 --json --annotate annotated.pgn > a.jsonl; traps.py a.jsonl
+Usage: scorn analyze GAMES.pgn --json --annotate annotated.pgn > a.jsonl; traps.py [--fit] a.jsonl...
 The positions of a game follow each other, as scorn analyze writes them. A trap that the last move of a game sets is
-left out: nobody replied.
+left out: nobody replied. --fit prints the coefficients of the share instead, by logistic regression on the mistakes: of
+1, of the logit of the model's probability, of the logarithm of the loss, and of the rating, in units of 400 above 2000.
 """
 
 import json
@@ -12,12 +13,12 @@ import math
 import sys
 from collections.abc import Iterator
 
-# Probabilities by the model: from each to the next.
-STEPS = (0.2, 0.4, 0.6, 0.8, 1.01)
+# Shares of players: from each to the next.
+STEPS = (0.0, 0.02, 0.05, 0.1, 0.2, 1.01)
 
 
 def mistakes(records: list[dict]) -> Iterator[tuple[float, bool]]:
-    """Of each likely mistake: its probability, and whether it was played."""
+    """Of each likely mistake: the share of players, and whether it was played."""
     for record in records:
         if (mistake := record.get("mistake")) and record.get("played"):
             yield mistake["p"], mistake["move"] == record["played"]
@@ -29,7 +30,7 @@ def game_of(record: dict) -> str:
 
 
 def traps(records: list[dict]) -> Iterator[tuple[float, bool]]:
-    """Of each trap that was set: the probability of the reply, and whether it was played."""
+    """Of each trap that was set: the share of players who fall into it, and whether it was fallen into."""
     for record, after in zip(records, records[1:]):
         if game_of(record) != game_of(after):
             continue
@@ -64,11 +65,48 @@ def table(kinds: list[list[tuple[float, bool]]]) -> Iterator[str]:
     yield f"| all | {' | '.join(row(kind) for kind in kinds)} |"
 
 
+def solved(matrix: list[list[float]], right: list[float]) -> list[float]:
+    """The solution of a small system of linear equations, by elimination."""
+    rows = [[*row, value] for row, value in zip(matrix, right)]
+    for pivot in range(len(rows)):
+        for other in range(len(rows)):
+            if other != pivot:
+                factor = rows[other][pivot] / rows[pivot][pivot]
+                rows[other] = [value - factor * by for value, by in zip(rows[other], rows[pivot])]
+    return [row[-1] / row[index] for index, row in enumerate(rows)]
+
+
+def fit(records: list[dict]) -> list[float]:
+    """The coefficients with which the mistakes that were played are most probable, by Newton's method."""
+    found = []
+    for record in records:
+        if (mistake := record.get("mistake")) and record.get("played"):
+            policy, loss, rating = mistake["policy"], mistake["loss"], mistake["rating"]
+            inputs = (1.0, math.log(policy / (1 - policy)), math.log(loss), (rating - 2000) / 400)
+            found.append((inputs, mistake["move"] == record["played"]))
+    size = range(4)
+    weights = [0.0] * 4
+    for _ in range(30):
+        gradient, hessian = [0.0] * 4, [[1e-6 * (i == j) for j in size] for i in size]
+        for inputs, played in found:
+            p = 1 / (1 + math.exp(-sum(weight * x for weight, x in zip(weights, inputs))))
+            for i in size:
+                gradient[i] += (played - p) * inputs[i]
+                for j in size:
+                    hessian[i][j] += p * (1 - p) * inputs[i] * inputs[j]
+        weights = [weight + step for weight, step in zip(weights, solved(hessian, gradient))]
+    return weights
+
+
 def main() -> None:
-    if len(sys.argv) != 2:
+    names = [name for name in sys.argv[1:] if name != "--fit"]
+    if not names:
         raise SystemExit(__doc__)
-    records = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
-    print("| Probability | Likely mistakes | mean p | played | Traps set | mean p | fallen into |")
+    records = [json.loads(line) for name in names for line in open(name, encoding="utf-8")]
+    if "--fit" in sys.argv:
+        print(*(f"{weight:.3f}" for weight in fit(records)))
+        return
+    print("| Share of players | Likely mistakes | mean share | played | Traps set | mean share | fallen into |")
     print("|---|---|---|---|---|---|---|")
     print(*table([list(mistakes(records)), list(traps(records))]), sep="\n")
 

@@ -1,8 +1,24 @@
-//! The accuracy of each side of a game in per cent, by the formula that lichess publishes: a move's accuracy falls
-//! exponentially with the expected score that it loses, and a game's is the mean of two means over its moves, one
+//! The accuracy of each side of a game in per cent, by the formulas that lichess publishes
+//! (<https://lichess.org/page/accuracy>): the evaluation in pawns gives the chances between people, a move's accuracy
+//! falls exponentially with the chances that it loses, and a game's is the mean of two means over its moves, one
 //! weighted by how volatile the game was there, one harmonic.
 
 use shakmaty::Color;
+
+use crate::chess::wdl;
+
+/// Winning chances (-1 to 1) between people by lichess's curve, for an evaluation of this W-L (-1 to 1). They are much
+/// nearer to 0 than W-L, which is of players that err less: 0.18 at one pawn, where W-L is 0.40.
+fn chances(wl: f32) -> f32 {
+    // lichess takes more than ten pawns, and mates, as ten.
+    let pawns = wdl::pawns(wl).clamp(-10.0, 10.0) as f32;
+    2.0 / (1.0 + (-0.368_208 * pawns).exp()) - 1.0
+}
+
+/// The chances that a move loses (0 to 2) in a position with this W-L, of which it loses `loss`.
+pub(super) fn lost_chances(before: f32, loss: f32) -> f32 {
+    chances(before) - chances(before - loss)
+}
 
 /// What the accuracy of a move depends on.
 #[derive(Clone, Copy, Debug)]
@@ -14,33 +30,40 @@ pub(super) struct JudgedMove {
     pub loss: Option<f32>,
 }
 
-/// The accuracy of a move that loses this much of the expected score, in per cent of a point; 0 to 100.
+/// The accuracy of a move that loses this much of the chances, in per cent of a point; 0 to 100. As on lichess, one
+/// more than the curve says, because an analysis is not perfect, either.
 fn of_move(loss: f32) -> f32 {
-    (103.166_8 * (-0.043_54 * loss.max(0.0)).exp() - 3.166_9).clamp(0.0, 100.0)
+    (103.166_8 * (-0.043_54 * loss.max(0.0)).exp() - 2.166_9).clamp(0.0, 100.0)
+}
+
+/// White's chances in per cent of a point, where those of the side that moves follow from this W-L.
+fn white_chances(judged: &JudgedMove, wl: f32) -> f32 {
+    50.0 + 50.0 * judged.turn.fold_wb(chances(wl), -chances(wl))
 }
 
 /// The accuracies of White and Black; `None` without a judged move.
 pub(super) fn of(moves: &[JudgedMove]) -> [Option<f32>; 2] {
-    // White's expected score before each move, in per cent, and after the last one.
+    // Before each move, and after the last one.
     let mut chances: Vec<f32> = moves
         .iter()
-        .map(|judged| 50.0 + 50.0 * judged.turn.fold_wb(judged.before, -judged.before))
+        .map(|judged| white_chances(judged, judged.before))
         .collect();
-    if let (Some(&last), Some(reviewed)) = (chances.last(), moves.last()) {
-        let loss = 50.0 * reviewed.loss.unwrap_or(0.0);
-        chances.push(last + reviewed.turn.fold_wb(-loss, loss));
+    if let Some(last) = moves.last() {
+        chances.push(white_chances(last, last.before - last.loss.unwrap_or(0.0)));
     }
     let weights = volatility(&chances);
     [Color::White, Color::Black].map(|side| {
         let judged = moves.iter().zip(&weights);
         let judged = judged.filter(|(reviewed, _)| reviewed.turn == side);
-        let judged =
-            judged.filter_map(|(reviewed, &weight)| Some((of_move(50.0 * reviewed.loss?), weight)));
+        let judged = judged.filter_map(|(reviewed, &weight)| {
+            let lost = lost_chances(reviewed.before, reviewed.loss?);
+            Some((of_move(50.0 * lost), weight))
+        });
         mean_of_means(&judged.collect::<Vec<_>>())
     })
 }
 
-/// The weight of each move: the standard deviation of the expected score in a window of moves around it, 0.5 to 12.
+/// The weight of each move: the standard deviation of the chances in a window of moves around it, 0.5 to 12.
 /// `chances` has one value more than there are moves.
 fn volatility(chances: &[f32]) -> Vec<f32> {
     let moves = chances.len().saturating_sub(1);
@@ -81,8 +104,22 @@ mod tests {
     fn accuracy_falls_with_the_loss() {
         assert!((of_move(0.0) - 100.0).abs() < 0.01);
         // A loss of 10 % of a point, and one of everything.
-        assert!((of_move(10.0) - 63.58).abs() < 0.1, "{}", of_move(10.0));
+        assert!((of_move(10.0) - 64.58).abs() < 0.1, "{}", of_move(10.0));
         assert!(of_move(100.0) < 0.01);
+    }
+
+    #[test]
+    fn chances_are_those_of_lichess_between_people() {
+        // From lichess's formula: evaluations of 0, 1 and -1 pawns, and of a mate.
+        for (wl, expected) in [(0.0, 0.0), (0.4022, 0.182), (-0.4022, -0.182), (1.0, 0.951)] {
+            assert!(
+                (chances(wl) - expected).abs() < 0.002,
+                "{wl}: {}",
+                chances(wl)
+            );
+        }
+        // From an advantage of one pawn to a disadvantage of one.
+        assert!((lost_chances(0.4022, 0.8044) - 0.364).abs() < 0.003);
     }
 
     #[test]

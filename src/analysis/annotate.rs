@@ -63,7 +63,7 @@ fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>, times: &str)
         parts.push(times.to_owned());
     }
     if let Some(judgement) = reviewed.judgement {
-        let better = reviewed.best_other_line().and_then(|line| line.san.first());
+        let better = reviewed.better();
         let better = better.map_or(String::new(), |san| format!(" {san} was better."));
         parts.push(format!("{}.{better}", judgement.text()));
     }
@@ -73,8 +73,8 @@ fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>, times: &str)
     parts.join(" ")
 }
 
-/// `It sets a trap: a player rated 1900 replies Nxe4 with probability 38 %, which loses 27 % of a point (Be7 is best);
-/// Nd5 costs 1 %.`
+/// `It sets a trap: Nxe4 looks natural (38 % by the model of a player rated 1900), but loses 27 % of a point (Be7 is
+/// best); such moves are played in 6 % of cases; Nd5 costs 1 %.`
 fn trap_comment(reviewed: &ReviewedMove, moment: TrapMoment) -> String {
     let evidence = reviewed.trap_record().map(TrapRecord::text);
     match (moment, evidence) {

@@ -72,6 +72,12 @@ impl Opponents {
         }
     }
 
+    /// The rating of the modelled player of one side, as far as it is known.
+    pub fn rating(&self, item: &Item, side: Color) -> u32 {
+        let modelled = human_rating(&weights(&self.base.options, item, side));
+        modelled.or(rating_in(item, side)).unwrap_or(UNKNOWN_RATING)
+    }
+
     /// The moves that the model of the side to move plays after `history`, a game with the players of `item`, and
     /// their probabilities. Empty if there is no legal move.
     ///
@@ -96,15 +102,17 @@ pub fn weights(options: &Options, item: &Item, side: Color) -> String {
     if let Some(named) = Role::Opponent.weights(options) {
         return named;
     }
-    let rating = item.game.as_ref().and_then(|game| {
-        let name = side.fold_wb("WhiteElo", "BlackElo");
-        let rating = game.tag(name)?.trim().parse::<u32>().ok();
-        // Databases write 0 for an unknown rating.
-        rating.filter(|&rating| rating > 0)
-    });
-    let rating = rating.unwrap_or(UNKNOWN_RATING);
+    let rating = rating_in(item, side).unwrap_or(UNKNOWN_RATING);
     let rating = rating.clamp(*HUMAN_RATINGS.start(), *HUMAN_RATINGS.end());
     human_name((rating + RATING_STEP / 2) / RATING_STEP * RATING_STEP)
+}
+
+/// The rating of one side by the game's tags.
+fn rating_in(item: &Item, side: Color) -> Option<u32> {
+    let name = side.fold_wb("WhiteElo", "BlackElo");
+    let rating = item.game.as_ref()?.tag(name)?.trim().parse::<u32>().ok();
+    // Databases write 0 for an unknown rating.
+    rating.filter(|&rating| rating > 0)
 }
 
 /// A player with the same networks whose opponent is this one.

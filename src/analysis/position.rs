@@ -218,11 +218,12 @@ impl Analyzer {
             return Ok(None);
         };
         let mut likely = opponents.policy(item, history)?;
-        let model = opponents.describe(item, side);
-        likely.retain(|(m, p)| *p >= traps::MIN_PROBABILITY && best.pv.first() != Some(m));
+        let (model, rating) = (opponents.describe(item, side), opponents.rating(item, side));
+        likely.retain(|(m, p)| *p >= traps::MIN_POLICY && best.pv.first() != Some(m));
         likely.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let mut worst: Option<(PackedMove, f32, f32)> = None;
-        for &(m, p) in likely.iter().take(MAX_VERIFIED) {
+        let (position, chess960) = (history.position(), self.is_chess960(item));
+        let mut worst: Option<MistakeRecord> = None;
+        for &(m, policy) in likely.iter().take(MAX_VERIFIED) {
             let line = lines.iter().find(|line| line.pv.first() == Some(&m));
             let rough = line.filter(|line| line.nodes > 0).map(|line| line.value.wl);
             if rough.is_some_and(|wl| best.value.wl - wl < ROUGH_PART * traps::MIN_LOSS) {
@@ -233,20 +234,28 @@ impl Analyzer {
                 continue;
             };
             let loss = best.value.wl - line.value.wl;
-            let is_worst = worst.is_none_or(|(_, q, least)| p * loss > q * least);
-            if loss >= traps::MIN_LOSS && is_worst {
-                worst = Some((m, p, loss));
+            if loss < traps::MIN_LOSS {
+                continue;
+            }
+            let found = MistakeRecord {
+                m: setup::move_text(position, m, chess960),
+                san: first_san(position, &[m]),
+                policy,
+                p: 0.0,
+                loss,
+                better: first_san(position, &best.pv),
+                model: model.clone(),
+                rating,
+            }
+            .with_loss(loss);
+            if worst
+                .as_ref()
+                .is_none_or(|worst| found.worth() > worst.worth())
+            {
+                worst = Some(found);
             }
         }
-        let (position, chess960) = (history.position(), self.is_chess960(item));
-        Ok(worst.map(|(m, p, loss)| MistakeRecord {
-            m: setup::move_text(position, m, chess960),
-            san: first_san(position, &[m]),
-            p,
-            loss,
-            better: first_san(position, &best.pv),
-            model,
-        }))
+        Ok(worst)
     }
 
     fn is_chess960(&self, item: &Item) -> bool {
@@ -333,9 +342,8 @@ impl Analyzer {
         let confirmed = TrapRecord {
             cost: (best + value).max(0.0),
             mistake: MistakeRecord {
-                loss: value - fallen,
                 better: first_san(position, better.unwrap_or_default()),
-                ..trap.mistake
+                ..trap.mistake.with_loss(value - fallen)
             },
             ..trap
         };

@@ -102,6 +102,7 @@ fn reviewed_move(reviewed: &ReviewedMove) -> Value {
     });
     if let Some(judgement) = judgement {
         value["j"] = judgement.into();
+        value["b"] = reviewed.better().into();
     }
     if let Some(trap) = trap {
         value["t"] = trap.into();

@@ -2,7 +2,7 @@
 //! missed.
 //!
 //! Moves are judged by their loss against best replies, which a plain search of every position gives. A trap is a reply
-//! with a probability and a loss (see [`traps`]); the few with the largest product are reported.
+//! that a share of players plays and that loses (see [`traps`]); the few with the largest product are reported.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     game::adjudicate,
 };
 
-/// Minimum objective loss in W-L (-1 to 1) of an inaccuracy, a mistake and a blunder: lichess's thresholds.
+/// Minimum loss of lichess's winning chances (0 to 2) of an inaccuracy, a mistake and a blunder, as on lichess.
 const MIN_LOSSES: [f32; 3] = [0.1, 0.2, 0.3];
 
 /// At most this many traps that were set are reported per game.
@@ -41,8 +41,10 @@ pub enum Judgement {
 }
 
 impl Judgement {
-    fn of(loss: f32) -> Option<Judgement> {
-        match MIN_LOSSES.iter().filter(|&&least| loss >= least).count() {
+    /// The judgement of a move that loses `loss` of this W-L.
+    fn of(before: f32, loss: f32) -> Option<Judgement> {
+        let lost = accuracy::lost_chances(before, loss);
+        match MIN_LOSSES.iter().filter(|&&least| lost >= least).count() {
             0 => None,
             1 => Some(Judgement::Inaccuracy),
             2 => Some(Judgement::Mistake),
@@ -117,6 +119,9 @@ pub struct ReviewedMove {
     pub judgement: Option<Judgement>,
     /// The relation to a trap, if there is one.
     pub trap: Option<TrapMoment>,
+    /// If the move falls into a trap, the best move by the longer search that confirmed the trap, in standard algebraic
+    /// notation.
+    better_by_trap: Option<String>,
 }
 
 /// A reviewed game.
@@ -207,7 +212,14 @@ impl ReviewedMove {
             loss: None,
             judgement: None,
             trap: None,
+            better_by_trap: None,
         }
+    }
+
+    /// A better move than the played one, in standard algebraic notation.
+    pub fn better(&self) -> Option<&str> {
+        let by_search = || self.best_other_line()?.san.first().map(String::as_str);
+        self.better_by_trap.as_deref().or_else(by_search)
     }
 
     /// The value of the position before the move, for the side that made it.
@@ -390,7 +402,8 @@ fn judge(review: &mut GameReview) {
             reviewed.loss = reviewed.loss(None, false);
             reviewed.take_value_of_draw();
         }
-        reviewed.judgement = reviewed.loss.and_then(Judgement::of);
+        let before = reviewed.objective().unwrap_or(0.0);
+        reviewed.judgement = reviewed.loss.and_then(|loss| Judgement::of(before, loss));
     }
     mark_traps(&mut review.moves);
     let judged = review.moves.iter().map(|reviewed| JudgedMove {
@@ -409,12 +422,14 @@ fn mark_traps(moves: &mut [ReviewedMove]) {
         let Some(trap) = moves[index].candidate() else {
             continue;
         };
-        let fatal = trap.mistake.m.clone();
+        let (fatal, better) = (trap.mistake.m.clone(), trap.mistake.better.clone());
         if let Some(reply) = moves.get_mut(index + 1) {
+            let is_fallen = reply.uci == fatal;
+            reply.better_by_trap = is_fallen.then_some(better);
             reply.trap = match reply.loss {
-                _ if reply.uci == fatal => Some(TrapMoment::Fallen),
+                _ if is_fallen => Some(TrapMoment::Fallen),
                 // Another mistake is reported as that.
-                Some(loss) if loss < MIN_LOSSES[0] => Some(TrapMoment::Met),
+                Some(loss) if loss < traps::MAX_MET_LOSS => Some(TrapMoment::Met),
                 _ => None,
             };
         }
@@ -484,10 +499,12 @@ mod tests {
             mistake: MistakeRecord {
                 m: reply.into(),
                 san: reply.into(),
+                policy: 0.5,
                 p,
                 loss,
                 better: "Be7".into(),
                 model: "a player rated 1500".into(),
+                rating: 1500,
             },
         }
     }
@@ -597,14 +614,15 @@ mod tests {
         ]);
         let moves = &review.moves;
         assert_eq!((moves[0].judgement, moves[0].loss), (None, Some(0.0)));
-        assert_eq!(moves[1].judgement, Some(Judgement::Blunder));
+        // 0.28 of the chances between people.
+        assert_eq!(moves[1].judgement, Some(Judgement::Mistake));
         assert!((moves[1].loss.unwrap() - 0.6).abs() < 1e-5);
         let played = moves[1].played_line().unwrap();
         assert_eq!(objective_wdl(played), [100, 200, 700]);
         assert_eq!(moves[0].san, "e4");
         assert!(moves[1].fen_after.starts_with("rnbqkbnr/pppp1ppp/8/4p3/"));
         let [white, black] = review.accuracy.map(Option::unwrap);
-        assert!(white > 99.0 && black < 40.0, "{white} {black}");
+        assert!(white > 99.0 && black < 60.0, "{white} {black}");
     }
 
     #[test]
@@ -658,6 +676,6 @@ mod tests {
             review.moves[0].trap
         };
         assert_eq!(first(0.9), Some(TrapMoment::Missed));
-        assert_eq!(first(0.25), None);
+        assert_eq!(first(0.05), None);
     }
 }

@@ -6,6 +6,11 @@ use crate::options::ScoreType;
 
 /// Smaller probabilities give no information about the tails of the logistic model.
 const MIN_PROBABILITY: f64 = 1e-4;
+/// The width of the logistic model in most positions: the median of 7600 positions of masters' games is 0.92 by the
+/// built-in network, and nine tenths of them have 0.82 to 1.35.
+const USUAL_WIDTH: f64 = 0.9;
+/// The steepness of the formula that replaces the logistic model where that is undefined.
+const STEEPNESS: f64 = 1.567_280_716_28;
 
 /// The network's evaluation of one position, from the point of view of its side to move.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -48,11 +53,24 @@ pub fn per_mille(value: Value) -> [u32; 3] {
     [win, 1000 - win - loss, loss]
 }
 
-/// The value in pawns, as readers of `[%eval]` in PGN comments expect it: as in Stockfish, with an advantage of one
-/// pawn a win has a probability of one half. At most 99.99, beyond which readers expect a mate.
-pub fn pawns(value: Value) -> f64 {
-    let hundredths = score(value, 0.0, ScoreType::WdlMu).clamp(-9999, 9999);
-    f64::from(hundredths) / 100.0
+/// W-L (-1 to 1) in pawns, as readers of `[%eval]` in PGN comments expect it: as in Stockfish, with an advantage of one
+/// pawn a win has a probability of one half. Draws are taken to be as frequent as usual, because otherwise an advantage
+/// could grow while the expected score falls. At most 99.99, beyond which readers expect a mate.
+pub fn pawns(wl: f32) -> f64 {
+    let wl = f64::from(wl).clamp(-1.0, 1.0);
+    let winning = wl.abs();
+    // Near certainty the logarithm grows too slowly for what readers call winning.
+    let pawns = advantage_at(winning, USUAL_WIDTH).max(tangent(0.45, STEEPNESS, winning));
+    ((100.0 * pawns).round() / 100.0).min(99.99).copysign(wl)
+}
+
+/// The advantage at which the model of this width gives this W-L (0 to 1). With x = e^(mu/s) and k = e^(1/s) it is the
+/// solution of k (1 - wl) x^2 - wl (1 + k^2) x - k (1 + wl) = 0.
+fn advantage_at(wl: f64, width: f64) -> f64 {
+    let k = (1.0 / width).exp();
+    let middle = wl * (1.0 + k * k);
+    let root = (middle * middle + 4.0 * k * k * (1.0 - wl * wl)).sqrt();
+    width * ((middle + root) / (2.0 * k * (1.0 - wl))).ln()
 }
 
 /// A moves-left estimate, which networks give in plies, as full moves.
@@ -104,7 +122,7 @@ fn tangent(scale: f64, steepness: f64, x: f64) -> f64 {
 /// undefined or beyond its range: without draw probabilities, near certainty, and beyond an advantage of 1 if that
 /// formula gives more.
 fn wdl_mu(wl: f64, d: f64) -> f64 {
-    let fallback = tangent(45.0, 1.567_280_716_28, wl);
+    let fallback = tangent(45.0, STEEPNESS, wl);
     match advantage(wl, d) {
         Some(mu)
             if wl.abs() + d < 0.996 && (mu.abs() < 1.0 || fallback.abs() < (100.0 * mu).abs()) =>
@@ -159,6 +177,17 @@ mod tests {
                 "{wl} {d} {score_type:?}: {got}"
             );
         }
+    }
+
+    #[test]
+    fn pawns_follow_from_w_minus_l_alone() {
+        // At one pawn: W = 0.5 and L = 1 / (1 + e^(2 / 0.9)) = 0.0978.
+        for (wl, expected) in [(0.0, 0.0), (0.4022, 1.0), (0.95, 5.5), (1.0, 99.99)] {
+            assert!((pawns(wl) - expected).abs() < 0.02, "{wl}: {}", pawns(wl));
+            assert!((pawns(-wl) + expected).abs() < 0.02, "{wl}: {}", pawns(-wl));
+        }
+        let steps = (-1000..=1000).map(|wl| pawns(wl as f32 / 1000.0));
+        assert!(steps.is_sorted());
     }
 
     #[test]

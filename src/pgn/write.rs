@@ -94,7 +94,7 @@ pub fn white_eval(value: Value, mate: Option<i32>, side: Color) -> String {
     if let Some(moves) = mate {
         return format!("#{}", side.fold_wb(moves, -moves));
     }
-    let pawns = wdl::pawns(value);
+    let pawns = wdl::pawns(value.wl);
     // No "-0.00".
     format!("{:.2}", side.fold_wb(pawns, -pawns) + 0.0)
 }

@@ -185,8 +185,7 @@
     const parts = [];
     if (move.j) {
       parts.push(`${JUDGED[move.j]} (−${move.x} %).`);
-      const best = move.l.find((line) => uciOf(line)[0] !== move.u);
-      if (best) parts.push(`${best[1].split(" ")[0]} was better.`);
+      if (move.b) parts.push(`${move.b} was better.`);
     }
     if (move.t) parts.push(`It ${TRAPS[move.t]}${move.e ? ": " + move.e : ""}.`);
     return parts.join(" ");

@@ -90,8 +90,8 @@ pub struct AnalyzeArgs {
     /// Include visits, prior and value of every move in the output of --json.
     #[arg(long, requires = "json")]
     pub moves: bool,
-    /// Write JSON lines to this file; if it exists, the analysis is resumed after its last position. "-" is standard
-    /// output.
+    /// Write JSON lines to this file and nothing to standard output; if it exists, the analysis is resumed after its
+    /// last position. "-" is standard output.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write an HTML page about the games to this file: board, moves, graphs, lines, traps. The page needs no other
@@ -127,7 +127,8 @@ impl AnalyzeArgs {
             args.epd = Some(path);
         } else {
             bail!(
-                "{}: neither .pgn nor .epd: use --pgn FILE for games, --epd FILE for positions",
+                "{}: neither .pgn nor .epd: use --pgn FILE for games, --epd FILE for positions (--pgn - and --epd - \
+                 read standard input)",
                 path.display()
             );
         }
@@ -353,11 +354,11 @@ impl Batch<'_> {
         let games = self.reviewer.finish();
         ensure!(
             !games.is_empty(),
-            "{stopped}: with --output FILE it can be continued"
+            "{stopped}: an analysis with --output FILE can be continued"
         );
         pages.write(self.args, &games, search_settings)?;
         let games = terminal::counted(games.len() as u64, "complete game");
-        bail!("{stopped}, {games}: with --output FILE it can be continued")
+        bail!("{stopped}, {games}: an analysis with --output FILE can be continued")
     }
 }
 
@@ -381,11 +382,15 @@ fn search_settings(limits: &Limits, options: &Options, has_models: bool) -> Stri
         true => "plain PUCT".to_owned(),
         false => format!("ScLimit {}", options.sc_limit),
     };
-    let models = match has_models {
-        true => "",
-        false => ", no traps: there is no model of the players",
+    let models = match (has_models, opponent::Role::Opponent.weights(options)) {
+        (true, Some(named)) => format!("practical values against {named}"),
+        (true, None) => {
+            "practical values against players with the ratings of the file, or 1900 without one"
+                .to_owned()
+        }
+        (false, _) => "no traps: there is no model of the players".to_owned(),
     };
-    format!("{} a position, {contempt}{models}", limits.join(" or "))
+    format!("{} a position, {contempt}, {models}", limits.join(" or "))
 }
 
 /// The files with reviews of whole games.
