@@ -4,11 +4,11 @@ off: replaces the file of this name beside lichess-bot.py.
 Refused are positions that are not legal or already over, that have more material than a game can have, or in which one
 side is so far ahead that there is nothing to play for. The limits are the constants below.
 
-A move that lichess refuses because of too many requests (429) is sent again, and the stream of a game that breaks off is
-opened again as long as the game goes on. lichess-bot (2026.8) does neither: after a refused move it waits for the
-opponent, and if it notices a break after lichess's events are back, nobody takes the game up again. It loses on time in
-both cases. Where it does take a game up that is still being played, as after a break of the events alone, two processes
-would play it: such a second start is left out.
+A move that lichess refuses because of too many requests (429) is sent again, and the stream of a game that is refused
+or breaks off is opened again as long as the game goes on. lichess-bot (2026.8) does neither: after a refused move it
+waits for the opponent, it gives a game up whose stream is refused, and if it notices a break after lichess's events are
+back, nobody takes the game up again. It loses the game in all these cases. Where it does take a game up that is still
+being played, as after a break of the events alone, two processes would play it: such a second start is left out.
 """
 
 import contextlib
@@ -30,7 +30,8 @@ except ImportError:  # Read by another program than lichess-bot.
 logger = logging.getLogger(__name__)
 
 MAX_BEHIND = 24
-"""Pawns (queen 9, rook 5, bishop and knight 3) by which the bot may be behind: a queen, two rooks and a bishop are 22."""
+"""Pawns (queen 9, rook 5, bishop and knight 3) by which the bot may be behind: a queen, two rooks and a bishop are
+22."""
 MAX_AHEAD = 24
 """Pawns by which the opponent may be behind."""
 MIN_OWN = 3
@@ -46,6 +47,9 @@ REFUSED_CLOCK = 0.2
 """The part of the bot's clock that waiting may take."""
 REFUSED_MIN = 0.5
 """Seconds, the minimum for any clock."""
+FIRST_WAIT = 5.0
+"""Seconds before a refused first stream of a game is opened again: lichess aborts a game that has not begun after about
+30 s."""
 RECONNECT_WAIT = 0.5
 """Seconds before the stream of a game is opened again."""
 LOCK_ATTEMPTS = 20
@@ -127,7 +131,7 @@ def repeating(make_move):
                 wait = wait_after_refusal(game_id, asked_at) if is_refusal(error) else None
                 if wait is None:
                     raise
-                logger.warning("lichess refuses the move of %s for the moment: it is sent again in %.1f s", game_id, wait)
+                logger.warning("lichess refuses the move of %s for now: it is sent again in %.1f s", game_id, wait)
                 time.sleep(wait)
                 # Otherwise lichess-bot would not even try before a minute is over.
                 self.rate_limit_timers.pop(lichess.ENDPOINTS["move"], None)
@@ -165,8 +169,8 @@ class GameStream:
                 if attempt == LOCK_ATTEMPTS - 1:
                     raise
                 time.sleep(0.05)
-        self.connect = connect
-        self.response = connect()
+        self.game_id, self.connect = game_id, connect
+        self.response = self.connected()
 
     def __enter__(self):
         return self
@@ -203,24 +207,38 @@ class GameStream:
             if is_over:
                 return
             self.response.close()
-            self.response = self.connected_again()
-
-    def connected_again(self):
-        """Another connection, as soon as lichess gives one: it may refuse some, or be unreachable for a while."""
-        while True:
             time.sleep(RECONNECT_WAIT)
+            self.response = self.connected()
+
+    def connected(self):
+        """A connection, as soon as lichess gives one: it may refuse some, or be unreachable for a while."""
+        while True:
             try:
                 return self.connect()
             except (requests.exceptions.RequestException, lichess.RateLimitedError) as error:
                 response = getattr(error, "response", None)
                 if response is not None and 400 <= response.status_code < 500 and not is_refusal(error):
                     raise
-                logger.warning("the stream of a game cannot be opened yet: %s", error)
+                wait = RECONNECT_WAIT
+                if is_refusal(error):
+                    # The clock is not known yet, or is over, if this finds nothing.
+                    wait = wait_after_refusal(self.game_id, time.monotonic()) or FIRST_WAIT
+                logger.warning("the stream of a game cannot be opened yet, next attempt in %.1f s: %s", wait, error)
+                time.sleep(wait)
 
 
 def reconnecting(get_game_stream):
     """`get_game_stream` of lichess-bot, whose stream lasts as long as the game."""
-    return lambda self, game_id: GameStream(game_id, lambda: get_game_stream(self, game_id))
+
+    def stream(self, game_id):
+        def connect():
+            # Otherwise lichess-bot would not even try for a minute after a refusal.
+            self.rate_limit_timers.pop(lichess.ENDPOINTS["stream"], None)
+            return get_game_stream(self, game_id)
+
+        return GameStream(game_id, connect)
+
+    return stream
 
 
 class EventStream:

@@ -30,8 +30,9 @@ def load():
     spec = importlib.util.spec_from_file_location("extra_game_handlers", FILE)
     handlers = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(handlers)
-    handlers.lichess = types.SimpleNamespace(RateLimitedError=RateLimitedError, ENDPOINTS={"move": "/move"})
-    handlers.RECONNECT_WAIT = 0.0
+    endpoints = {"move": "/move", "stream": "/stream"}
+    handlers.lichess = types.SimpleNamespace(RateLimitedError=RateLimitedError, ENDPOINTS=endpoints)
+    handlers.RECONNECT_WAIT = handlers.FIRST_WAIT = 0.0
     return handlers
 
 
@@ -61,9 +62,11 @@ def refused(status):
 
 
 def streams_are_opened_again(handlers):
-    """Whatever breaks them off, and however often lichess refuses, until the game is over or unknown."""
+    """Whatever breaks them off, and however often lichess refuses (also the first one), until the game is over or
+    unknown."""
     full = json.dumps({"type": "gameFull", "state": {"status": "started", "wtime": 1000}}).encode()
     answers = [
+        refused(429), RateLimitedError("wait"), requests.exceptions.ConnectionError("no network"), refused(502),
         Response(full, b'{"type": "gameSta', error=requests.exceptions.ConnectionError("broken")),
         refused(429), RateLimitedError("wait"), requests.exceptions.ConnectionError("no network"), refused(502),
         Response(line("started"), b"", error=requests.exceptions.ChunkedEncodingError("broken")),
@@ -80,13 +83,34 @@ def streams_are_opened_again(handlers):
         lines = [found for found in stream.iter_lines() if found]
     check([json.loads(found)["type"] for found in lines] == ["gameFull", "gameState", "gameState"], f"{lines}")
     check(not answers, f"{answers}")
-    answers[:] = [Response(full), refused(404)]
-    with handlers.GameStream("game2", connect) as stream:
+    for unknown in ([Response(full), refused(404)],):
+        answers[:] = [*unknown, Response(line("mate"))]
         try:
-            list(stream.iter_lines())
+            with handlers.GameStream("game2", connect) as stream:
+                list(stream.iter_lines())
         except requests.exceptions.HTTPError:
-            return
-    raise AssertionError("a game that lichess does not know was asked for again")
+            check(len(answers) == 1, f"{answers}")
+        else:
+            raise AssertionError("a game that lichess does not know was asked for again")
+
+
+def a_refusal_stops_no_later_attempt(handlers):
+    """lichess-bot itself sends no request for a minute after a refusal: that time is cleared before each attempt."""
+    timers = {"/stream": "a minute", "/move": "a minute"}
+    answers = [refused(429), RateLimitedError("wait"), Response(line("mate"))]
+
+    def get_game_stream(bot, game_id):
+        check(timers == {"/move": "a minute"}, f"{game_id}: {timers}")
+        bot.rate_limit_timers["/stream"] = "a minute"
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    bot = types.SimpleNamespace(rate_limit_timers=timers)
+    with handlers.reconnecting(get_game_stream)(bot, "game5") as stream:
+        check(list(stream.iter_lines()) == [line("mate")], "another line")
+    check(not answers, f"{answers}")
 
 
 def one_process_plays_a_game(handlers):
@@ -126,6 +150,7 @@ def main():
         tempfile.tempdir = folder
         handlers = load()
         streams_are_opened_again(handlers)
+        a_refusal_stops_no_later_attempt(handlers)
         one_process_plays_a_game(handlers)
         the_wait_after_a_refusal_leaves_time(handlers)
     print("the bot opens streams again, plays a game once and waits within its clock")

@@ -3,18 +3,20 @@
 
 usage: lichess_bridge.py SCORN [--games 20] [--soak N] [--at-once 22] [--totals FILE]
 
-The bridge is peers/lichess-bot.tar.zst in the folder that SCORN_SHARED names; without it, this says SKIPPED. The Python that
-runs this must have the bridge's libraries (chess, PyYAML, requests, backoff, rich). The configuration is
+The bridge is peers/lichess-bot.tar.zst in the folder that SCORN_SHARED names; without it, this says SKIPPED. The Python
+that runs this must have the bridge's libraries (chess, PyYAML, requests, backoff, rich). The configuration is
 docs/lichess-bot/config.yml with watch.py beside it; only the address, the program, the number of games at once, the
 shortest clock and the thinking time are replaced.
 
-First the games: from the normal start and at odds, each position with both colours, ended by mate, resignation or the clock.
-Then failures: challenges that are refused, games that are aborted by either side, an opponent who leaves, streams that
-break off, an engine that hangs or is killed, also together with its watch. Anything unexpected ends it with an error.
+First the games: from the normal start and at odds, each position with both colours, ended by mate, resignation or the
+clock. Then failures: challenges that are refused, games that are aborted by either side, an opponent who leaves,
+streams that are refused or break off, an engine that hangs or is killed, also together with its watch. Anything
+unexpected ends it with an error.
 
 With --soak the bridge instead plays N short games, many at once, while connections break off, opponents abort, lichess
-refuses requests for a while (429), and engines are killed or stopped at random. No game may get stuck or be lost on time.
---totals adds the results to those in FILE (JSON), so that a large number of games can be played in several runs.
+refuses moves and streams for a while (429), and engines are killed or stopped at random. No game may get stuck or be
+lost on time. --totals adds the results to those in FILE (JSON), so that a large number of games can be played in
+several runs.
 """
 
 import argparse
@@ -207,6 +209,7 @@ class Server:
         self.errors = []
         self.reconnected = self.refused = 0
         self.busy_until = 0.0
+        self.refused_streams = 0
         self.number = 0
         self.hurt = {}
         self.begun = time.monotonic()
@@ -324,6 +327,11 @@ class Handler(BaseHTTPRequestHandler):
             self.stream(lines)
         elif (found := re.fullmatch(r"/api/bot/game/stream/(\w+)", path)) and found[1] in lichess.games:
             game = lichess.games[found[1]]
+            if self.is_refused() or lichess.refused_streams:
+                game.note("stream refused")
+                lichess.refused_streams = max(lichess.refused_streams - 1, 0)
+                self.answer({"error": "too many requests"}, 429)
+                return
             lines = queue.Queue()
             with game.lock:
                 game.times_streamed += 1
@@ -340,7 +348,8 @@ class Handler(BaseHTTPRequestHandler):
             self.answer({"error": "not found"}, 404)
 
     def is_refused(self):
-        """Whether lichess has too many requests at the moment: a move or a stream is refused, as its documentation says."""
+        """Whether lichess has too many requests for now: a move or a stream of a game is refused, as its documentation
+        says."""
         lichess = self.lichess
         if time.monotonic() >= lichess.busy_until:
             return False
@@ -399,8 +408,8 @@ class Bridge:
         (folder / "lichess-bot/extra_game_handlers.py").write_text(
             (ROOT / "docs/lichess-bot/extra_game_handlers.py").read_text())
         self.engine_log = folder / "engine.log"
-        config["engine"]["uci_options"] |= {"NodeLimit": nodes, "Threads": 1, "RamLimitMb": 64, "LogFile": str(self.engine_log),
-                                            "LostGamesFile": str(folder / "lost.epd")}
+        config["engine"]["uci_options"] |= {"NodeLimit": nodes, "Threads": 1, "RamLimitMb": 64,
+                                            "LogFile": str(self.engine_log), "LostGamesFile": str(folder / "lost.epd")}
         config["challenge"] |= {"concurrency": at_once, "max_simultaneous_games_per_user": 99, "min_base": 10}
         path = folder / "config.yml"
         path.write_text(yaml.safe_dump(config))
@@ -545,6 +554,11 @@ def trouble(server, bridge):
         least = ending[1] + (3 if game.status == "resign" else 1)
         check(game.bot_moves >= least, f"{name}: the bot made {game.bot_moves} moves")
     check(server.reconnected >= 1, "the stream of events was not taken up again")
+    server.refused_streams = 2
+    game = server.challenge(queen, True, ending=("resign", 4))
+    wait_for(bridge, "the end of a game whose first stream is refused", game.over.is_set)
+    check(game.status in ("resign", "mate") and game.winner == "white", f"refused: {game.status}, {game.winner}")
+    check(not server.refused_streams and game.times_streamed == 1, f"{server.refused_streams}: {game.events}")
     game = server.challenge(queen, False, ending=("resign", 4))
     wait_for(bridge, "a game after all that", game.over.is_set)
 
@@ -605,7 +619,8 @@ def soak(server, bridge, count, at_once, totals):
             print(f"{game.id} {end}, the bot is {bot}: {'; '.join(game.events)}", file=sys.stderr)
     if totals:
         add_totals(totals, {"games": count, "refused": server.refused} | ends | trouble)
-    print(f"{count} games, {at_once} at once: {ends}; trouble: {trouble}, {server.refused} requests refused", flush=True)
+    print(f"{count} games, {at_once} at once: {ends}; trouble: {trouble}, {server.refused} requests refused",
+          flush=True)
     check(not any(end in ("lost by outoftime", "lost by resign", "lost by timeout") for end in ends), f"{ends}")
 
 
