@@ -155,31 +155,49 @@ def is_played(game_id):
     return False
 
 
-class GameStream:
-    """The lines of a game, from as many connections as it takes. Only one process may have it."""
-
-    def __init__(self, game_id, connect):
-        self.lock = open(lock_of(game_id), "w", encoding="utf-8")
+def locked(path):
+    """The file, locked for this process."""
+    lock = open(path, "w", encoding="utf-8")
+    try:
         for attempt in range(LOCK_ATTEMPTS):
             try:
-                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 # Another process may just look whether the game is played.
                 if attempt == LOCK_ATTEMPTS - 1:
                     raise
                 time.sleep(0.05)
+    except BaseException:
+        lock.close()
+        raise
+    return lock
+
+
+class GameStream:
+    """The lines of a game, from as many connections as it takes. Only one process may have it."""
+
+    def __init__(self, game_id, connect):
         self.game_id, self.connect = game_id, connect
-        self.response = self.connected()
+        self.lock = locked(lock_of(game_id))
+        try:
+            self.response = self.connected()
+        except BaseException:
+            # lichess-bot may try again in this process, where the exception keeps this object alive.
+            self.unlock()
+            raise
+
+    def unlock(self):
+        with contextlib.suppress(OSError):
+            os.remove(self.lock.name)
+        self.lock.close()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.response.close()
-        with contextlib.suppress(OSError):
-            os.remove(self.lock.name)
-        self.lock.close()
+        self.unlock()
 
     def iter_lines(self):
         """The lines until the game is over. Every connection begins with the whole game, of which later ones keep the
