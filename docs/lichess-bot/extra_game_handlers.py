@@ -48,8 +48,10 @@ REFUSED_CLOCK = 0.2
 REFUSED_MIN = 0.5
 """Seconds, the minimum for any clock."""
 FIRST_WAIT = 5.0
-"""Seconds before a refused first stream of a game is opened again: lichess aborts a game that has not begun after about
-30 s."""
+"""Seconds, the maximum before the first move of a side, and the wait for the first stream of a game: lichess aborts a
+game in which a side has not moved after about 30 s."""
+MOVES_OF_BEGINNING = 2
+"""The moves, one of each side, before which lichess may abort a game."""
 RECONNECT_WAIT = 0.5
 """Seconds before the stream of a game is opened again."""
 LOCK_ATTEMPTS = 20
@@ -110,7 +112,9 @@ def wait_after_refusal(game_id, asked_at):
         return None
     clock = current_game.state.get("wtime" if current_game.is_white else "btime", 0) / 1000
     left = clock - (time.monotonic() - (clocks_seen_at or asked_at))
-    return min(max(REFUSED_CLOCK * left, REFUSED_MIN), REFUSED_WAIT) if left > 0 else None
+    has_begun = len(current_game.state.get("moves", "").split()) >= MOVES_OF_BEGINNING
+    most = REFUSED_WAIT if has_begun else FIRST_WAIT
+    return min(max(REFUSED_CLOCK * left, REFUSED_MIN), most) if left > 0 else None
 
 
 def is_refusal(error):

@@ -26,13 +26,13 @@ def check(condition, message):
         raise AssertionError(message)
 
 
-def load():
+def load(**waits):
     spec = importlib.util.spec_from_file_location("extra_game_handlers", FILE)
     handlers = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(handlers)
     endpoints = {"move": "/move", "stream": "/stream"}
     handlers.lichess = types.SimpleNamespace(RateLimitedError=RateLimitedError, ENDPOINTS=endpoints)
-    handlers.RECONNECT_WAIT = handlers.FIRST_WAIT = 0.0
+    vars(handlers).update(waits)
     return handlers
 
 
@@ -135,7 +135,7 @@ def one_process_plays_a_game(handlers):
 
 def the_wait_after_a_refusal_leaves_time(handlers):
     """A fifth of what is left of the clock, which has run while the engine was thinking."""
-    state = {"wtime": 100_000, "btime": 5_000}
+    state = {"wtime": 100_000, "btime": 5_000, "moves": "e2e4 e7e5"}
     handlers.game_specific_options(types.SimpleNamespace(id="game4", is_white=True, state=state))
     handlers.clocks_seen_at = time.monotonic() - 60
     wait = handlers.wait_after_refusal("game4", time.monotonic())
@@ -143,6 +143,12 @@ def the_wait_after_a_refusal_leaves_time(handlers):
     handlers.clocks_seen_at = time.monotonic() - 101
     check(handlers.wait_after_refusal("game4", time.monotonic()) is None, "the time is over")
     check(handlers.wait_after_refusal("other", time.monotonic()) is None, "another game")
+    # Of ten minutes a fifth would be two; before the first move of a side lichess aborts the game after half a minute.
+    handlers.clocks_seen_at = time.monotonic()
+    for moves, most in [("", 5), ("e2e4", 5), ("e2e4 e7e5", 60), ("e2e4 e7e5 g1f3", 60)]:
+        state |= {"wtime": 600_000, "moves": moves}
+        wait = handlers.wait_after_refusal("game4", time.monotonic())
+        check(wait == most, f"{wait} s after the moves {moves}")
     handlers.clocks_seen_at = None
     stream = handlers.GameStream("game4", lambda: Response(line("started"), line("mate")))
     with stream:
@@ -153,11 +159,11 @@ def the_wait_after_a_refusal_leaves_time(handlers):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder
-        handlers = load()
+        handlers = load(RECONNECT_WAIT=0.0, FIRST_WAIT=0.0)
         streams_are_opened_again(handlers)
         a_refusal_stops_no_later_attempt(handlers)
         one_process_plays_a_game(handlers)
-        the_wait_after_a_refusal_leaves_time(handlers)
+        the_wait_after_a_refusal_leaves_time(load(RECONNECT_WAIT=0.0))
     print("the bot opens streams again, plays a game once and waits within its clock")
 
 
