@@ -1,8 +1,8 @@
 """Which challenges from a position the bot accepts, and what it does when lichess refuses a move or a connection breaks
 off: replaces the file of this name beside lichess-bot.py.
 
-Refused are positions that are not legal or already over, that have more material than a game can have, or in which one
-side is so far ahead that there is nothing to play for. The limits are the constants below.
+Refused are positions that are not legal or already over, that no game can reach, that have more pieces than a game
+starts with, or in which one side is so far ahead that there is nothing to play for. The limits are the constants below.
 
 A move that lichess refuses because of too many requests (429) is sent again, and the stream of a game that is refused
 or breaks off is opened again as long as the game goes on. lichess-bot (2026.8) does neither: after a refused move it
@@ -40,6 +40,7 @@ MAX_PROMOTED = 0
 """Pieces beyond those of the normal start that a side may have."""
 WORTH = {chess.PAWN: 1, chess.KNIGHT: 3, chess.BISHOP: 3, chess.ROOK: 5, chess.QUEEN: 9}
 AT_START = {chess.KNIGHT: 2, chess.BISHOP: 2, chess.ROOK: 2, chess.QUEEN: 1}
+PAWNS_AT_START = 8
 
 REFUSED_WAIT = 60.0
 """Seconds before a refused move is sent again: as long as lichess asks for, if the clock allows it."""
@@ -62,6 +63,22 @@ def material(board, side):
     return sum(worth * len(board.pieces(piece, side)) for piece, worth in WORTH.items())
 
 
+def has_too_many_promoted(board, side):
+    """Whether more pieces of the side must be promoted than pawns are missing. At the start its bishops stand on
+    squares of different colours. The engine refuses such positions."""
+    bishops = board.pieces(chess.BISHOP, side)
+    promoted = sum(max(len(bishops & colour) - 1, 0) for colour in (chess.BB_LIGHT_SQUARES, chess.BB_DARK_SQUARES))
+    promoted += sum(max(len(board.pieces(piece, side)) - count, 0)
+                    for piece, count in AT_START.items() if piece != chess.BISHOP)
+    return promoted > PAWNS_AT_START - len(board.pieces(chess.PAWN, side))
+
+
+def has_impossible_check(board):
+    """Whether several pawns and knights give check, of which a move uncovers none. `is_valid` finds the other checks
+    that no move can have given. The engine refuses all of them."""
+    return len(board.checkers() & (board.pawns | board.knights)) > 1
+
+
 def refusal(fen, bot_is_white):
     """Why a position is not played; None if it is."""
     try:
@@ -70,12 +87,16 @@ def refusal(fen, bot_is_white):
         return f"not a position: {error}"
     if not board.is_valid():
         return f"not legal: {board.status()!r}"
+    if has_impossible_check(board):
+        return "no move can have given these checks"
     if board.is_game_over():
         return "the game is over"
     for side in chess.COLORS:
         promoted = sum(max(len(board.pieces(piece, side)) - count, 0) for piece, count in AT_START.items())
         if promoted > MAX_PROMOTED:
             return "more pieces than at the start"
+        if has_too_many_promoted(board, side):
+            return "more pieces than promotions allow"
     own, other = material(board, bot_is_white), material(board, not bot_is_white)
     if own < MIN_OWN:
         return "the bot has nothing to play with"
