@@ -416,7 +416,8 @@ class Bridge:
         self.log_path = folder / "bridge.log"
         self.log = self.log_path.open("w")
         command = [sys.executable, "lichess-bot.py", "--config", str(path), "--disable_auto_logging"]
-        environment = os.environ | {"COLUMNS": "250", "NO_COLOR": "1"}
+        # The locks of games are in TMPDIR: another run on this machine has games of the same names.
+        environment = os.environ | {"COLUMNS": "250", "NO_COLOR": "1", "TMPDIR": str(folder)}
         self.process = subprocess.Popen(command, cwd=folder / "lichess-bot", stdout=self.log, stderr=subprocess.STDOUT,
                                         stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
         self.scorn = scorn
