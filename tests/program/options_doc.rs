@@ -131,6 +131,24 @@ fn the_generated_tables_are_current() {
 }
 
 #[test]
+fn the_page_on_profiles_names_the_options_that_they_cannot_set() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/profiles.md");
+    let page = fs::read_to_string(path).unwrap();
+    let (_, list) = page
+        .split_once("`set` takes every UCI option by name, except ")
+        .unwrap();
+    let (list, _) = list.split_once('.').unwrap();
+    let listed: BTreeSet<&str> = list.split('`').skip(1).step_by(2).collect();
+    let options = Options::default();
+    let rows = options.rows().into_iter();
+    let rejected: BTreeSet<&str> = rows
+        .filter(|row| !row.is_for_profiles)
+        .map(|row| row.name)
+        .collect();
+    assert_eq!(listed, rejected);
+}
+
+#[test]
 fn the_comparison_with_lc0_is_complete_and_true() {
     let page = page();
     let settable = settable();
