@@ -116,6 +116,13 @@ class Status:
         self.folder = folder
         self.counters = dict(COUNTERS)
         self.has_failed = False
+        if folder:
+            # That of a watch that was killed: when a container starts again, so do its process numbers.
+            with contextlib.suppress(OSError, ValueError), open(self.own_path(), encoding="utf-8") as file:
+                self.add_to_totals(json.load(file))
+
+    def own_path(self):
+        return os.path.join(self.folder, f"watch-{os.getpid()}.json")
 
     def write(self, name, values):
         os.makedirs(self.folder, exist_ok=True)
@@ -131,7 +138,7 @@ class Status:
             due = None if deadline is None else time.time() + deadline - time.monotonic()
             own = {"pid": os.getpid(), "state": state, "updated": time.time(), "due": due}
             try:
-                self.write(f"watch-{os.getpid()}.json", own | self.counters)
+                self.write(os.path.basename(self.own_path()), own | self.counters)
             except OSError as error:
                 # The game matters more. Said once, as it will be so for every move.
                 if not self.has_failed:
@@ -145,18 +152,22 @@ class Status:
 
     def end(self):
         """Adds the counters to the totals."""
-        if not self.folder:
-            return
+        if self.folder:
+            self.add_to_totals(self.counters)
+
+    def add_to_totals(self, counters):
+        """Adds counters to the totals, and removes the file that had them."""
         with contextlib.suppress(OSError), open(os.path.join(self.folder, "lock"), "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             totals = dict(COUNTERS)
             path = os.path.join(self.folder, "total.json")
             with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
                 totals |= json.load(file)
-            for name, value in self.counters.items():
+            for name in COUNTERS:
+                value = counters.get(name, 0)
                 totals[name] = max(totals[name], value) if name == "slowest" else totals[name] + value
             self.write("total.json", totals)
-            os.remove(os.path.join(self.folder, f"watch-{os.getpid()}.json"))
+            os.remove(self.own_path())
 
 
 @dataclasses.dataclass

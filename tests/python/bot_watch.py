@@ -373,6 +373,32 @@ def starts(scorn):
         session.end()
 
 
+def recurring_numbers(scorn):
+    """What a watch has counted that was killed stays when another one has its process number, as in a container."""
+    with tempfile.TemporaryDirectory() as folder:
+        old = {"state": "searching", "updated": 0, "due": None}
+        old |= {"searches": 3, "seconds": 9.5, "slowest": 9.0, "stalls": 1}
+        # The shell writes the file of the killed watch under its own number, and becomes the watch.
+        script = 'echo "$1" > "$2/watch-$$.json" && shift 2 && exec "$@"'
+        watch = [sys.executable, WATCH, f"--engine={scorn}", "--backend=hash", "--threads=1", f"--status={folder}"]
+        command = ["sh", "-c", script, "sh", json.dumps(old), folder, *watch]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+        with subprocess.Popen(command, **pipes) as session:
+            # The search is counted before the next command is read.
+            for commands, answer in [(f"{PLACE}\ngo nodes 5\n", "bestmove"), ("isready\n", "readyok")]:
+                session.stdin.write(commands)
+                while not session.stdout.readline().startswith(answer):
+                    check(session.poll() is None, "it ended")
+            own = Path(folder) / f"watch-{session.pid}.json"
+            counted = [json.loads(path.read_text()) for path in (Path(folder) / "total.json", own)]
+            check([part["searches"] for part in counted] == [3, 1], f"{counted}")
+            session.stdin.write("quit\n")
+        totals = json.loads((Path(folder) / "total.json").read_text())
+        check((totals["searches"], totals["slowest"], totals["stalls"]) == (4, 9.0, 1), f"{totals}")
+        check(totals["seconds"] > 9.5, f"{totals}")
+        check(not own.exists(), "the file of the watch is left")
+
+
 def health():
     """health.py finds what is stuck, a token that others can read, and what is missing."""
     with tempfile.TemporaryDirectory() as folder:
@@ -432,6 +458,7 @@ def main():
     scorn = Path(sys.argv[1]).resolve()
     begun = time.monotonic()
     health()
+    recurring_numbers(scorn)
     endings(scorn)
     handshakes(scorn)
     floods(scorn)
