@@ -128,9 +128,15 @@ class Status:
         os.makedirs(self.folder, exist_ok=True)
         path = os.path.join(self.folder, name)
         part = f"{path}.{os.getpid()}"
-        with open(part, "w", encoding="utf-8") as file:
-            json.dump(values, file)
-        os.replace(part, path)
+        try:
+            with open(part, "w", encoding="utf-8") as file:
+                json.dump(values, file)
+            os.replace(part, path)
+        except OSError:
+            # As on a full disk.
+            with contextlib.suppress(OSError):
+                os.remove(part)
+            raise
 
     def save(self, state, deadline=None):
         """The state, and the time (of the clock on the wall) by which it should have changed."""

@@ -373,6 +373,18 @@ def starts(scorn):
         session.end()
 
 
+def full_disks(scorn):
+    """Counters that cannot be written leave no file behind: no file may have a byte, as if the disk were full."""
+    with tempfile.TemporaryDirectory() as folder:
+        watch = [sys.executable, WATCH, f"--engine={scorn}", "--backend=hash", "--threads=1", f"--status={folder}"]
+        command = ["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh", *watch]
+        found = subprocess.run(command, input=f"uci\n{PLACE}\nisready\nquit\n", capture_output=True, text=True,
+                               check=True, timeout=PATIENCE)
+        said = [line for line in found.stdout.splitlines() if "watch:" in line]
+        check(said == [f"info string watch: no counters in {folder}: File too large"], f"{said}")
+        check(os.listdir(folder) == ["lock"], f"{os.listdir(folder)}")
+
+
 def recurring_numbers(scorn):
     """What a watch has counted that was killed stays when another one has its process number, as in a container."""
     with tempfile.TemporaryDirectory() as folder:
@@ -458,6 +470,7 @@ def main():
     scorn = Path(sys.argv[1]).resolve()
     begun = time.monotonic()
     health()
+    full_disks(scorn)
     recurring_numbers(scorn)
     endings(scorn)
     handshakes(scorn)
