@@ -315,7 +315,10 @@ class Watch:
         """Handles a line from lichess-bot; returns whether more may come."""
         word = line.split()[0] if line.split() else ""
         if word == "setoption":
-            self.options[line.partition(" value ")[0].lower()] = line
+            name = line.partition(" value ")[0].lower()
+            # The last value of each, in the order in which these came: one option may have two names.
+            self.options.pop(name, None)
+            self.options[name] = line
         elif word == "position":
             self.position = line
         elif word == "ucinewgame":

@@ -373,6 +373,37 @@ def starts(scorn):
         session.end()
 
 
+def orders():
+    """A new engine receives the last value of each option, in the order in which these were sent."""
+    with tempfile.TemporaryDirectory() as folder:
+        script, log = Path(folder) / "logs", Path(folder) / "log"
+        script.write_text(f"""#!/bin/sh
+echo start >> {log}
+while read -r line; do
+    echo "$line" >> {log}
+    case "$line" in
+    uci) echo uciok ;;
+    isready) echo readyok ;;
+    quit) exit ;;
+    esac
+done
+""")
+        script.chmod(0o755)
+        session = Session(script)
+        sent = [f"setoption name {name} value {value}" for name, value in
+                [("A", 1), ("B", 2), ("C d", 3), ("a", 4), ("C d", 5)]]
+        session.send("uci", *sent, "isready")
+        session.until("readyok")
+        session.hurt(signal.SIGKILL)
+        session.send("isready")
+        session.until("readyok")
+        session.end()
+        received = log.read_text().split("start\n")
+        check(len(received) == 3, f"{received}")
+        options = [line for line in received[2].splitlines() if line.startswith("setoption")]
+        check(options == [sent[1], sent[3], sent[4]], f"{options}")
+
+
 def full_disks(scorn):
     """Counters that cannot be written leave no file behind: no file may have a byte, as if the disk were full."""
     with tempfile.TemporaryDirectory() as folder:
@@ -470,6 +501,7 @@ def main():
     scorn = Path(sys.argv[1]).resolve()
     begun = time.monotonic()
     health()
+    orders()
     full_disks(scorn)
     recurring_numbers(scorn)
     endings(scorn)
