@@ -51,7 +51,7 @@ REFUSED_MIN = 0.5
 FIRST_WAIT = 5.0
 """Seconds, the maximum before the first move of a side, and the wait for the first stream of a game: lichess aborts a
 game in which a side has not moved after about 30 s."""
-MOVES_OF_BEGINNING = 2
+FIRST_MOVES = 2
 """The moves, one of each side, before which lichess may abort a game."""
 RECONNECT_WAIT = 0.5
 """Seconds before the stream of a game is opened again."""
@@ -133,7 +133,7 @@ def wait_after_refusal(game_id, asked_at):
         return None
     clock = current_game.state.get("wtime" if current_game.is_white else "btime", 0) / 1000
     left = clock - (time.monotonic() - (clocks_seen_at or asked_at))
-    has_begun = len(current_game.state.get("moves", "").split()) >= MOVES_OF_BEGINNING
+    has_begun = len(current_game.state.get("moves", "").split()) >= FIRST_MOVES
     most = REFUSED_WAIT if has_begun else FIRST_WAIT
     return min(max(REFUSED_CLOCK * left, REFUSED_MIN), most) if left > 0 else None
 
