@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{
     error::LoadError,
     factory::{BackendFactory, BackendInfo, BackendKind, BackendRequest, check_settings_of_any},
+    options::OptionsError,
 };
 use crate::network::Evaluator;
 
@@ -62,9 +63,9 @@ impl BackendFactory for Auto {
                 is_automatic: true,
                 ..request.clone()
             };
-            match factory.create(&request) {
-                Ok(evaluator) => {
-                    report_unused_settings(factory.info(), &request);
+            match create_with_usable(*factory, &request) {
+                Ok((evaluator, unusable)) => {
+                    report_unused_settings(factory.info(), &request, &unusable);
                     return Ok(evaluator);
                 }
                 Err(error) if error.is_about_the_network() => return Err(error),
@@ -88,8 +89,48 @@ impl BackendFactory for Auto {
     }
 }
 
-/// Reports the settings that mean nothing to the backend that was taken.
-fn report_unused_settings(backend: &BackendInfo, request: &BackendRequest<'_>) {
+/// The backend's evaluator with those settings of the request that it has and whose values it can use, and what is
+/// wrong with the other values: what the user set for a GPU must not keep a processor from being used.
+///
+/// # Errors
+/// As [`BackendFactory::create`], but not for these settings.
+pub fn create_with_usable(
+    factory: &dyn BackendFactory,
+    request: &BackendRequest<'_>,
+) -> Result<(Arc<dyn Evaluator>, Vec<OptionsError>), LoadError> {
+    let unused = factory
+        .info()
+        .unused_settings(request.options, request.backends);
+    let mut options = request.options.without(&unused);
+    let mut unusable = Vec::new();
+    loop {
+        let created = factory.create(&BackendRequest {
+            options: &options,
+            ..request.clone()
+        });
+        match created {
+            Err(LoadError::Options(error)) => match error.rejected_setting() {
+                Some(key) if options.text(key).is_some() => {
+                    options = options.without(&[key]);
+                    unusable.push(error);
+                }
+                _ => return Err(error.into()),
+            },
+            created => return created.map(|evaluator| (evaluator, unusable)),
+        }
+    }
+}
+
+/// Reports the settings that mean nothing to the backend that was taken, and those with values that it cannot use.
+fn report_unused_settings(
+    backend: &BackendInfo,
+    request: &BackendRequest<'_>,
+    unusable: &[OptionsError],
+) {
+    for error in unusable {
+        let name = backend.name;
+        (request.report_progress)(&format!("{error}; auto takes {name} without it"));
+    }
     let unused = backend.unused_settings(request.options, request.backends);
     if !unused.is_empty() {
         let (name, unused) = (backend.name, unused.join(", "));
@@ -127,7 +168,8 @@ mod tests {
             factory::with_request,
             hash::HashEvaluator,
             options::{BackendOptions, THREADS},
-            ort::runtime::RuntimeError,
+            ort::{cpu::OnnxCpu, cuda::Cuda, runtime::RuntimeError},
+            rten::Rten,
         },
     };
 
@@ -262,6 +304,39 @@ mod tests {
             "{error}"
         );
         assert!(reported.is_empty(), "{reported:?}");
+    }
+
+    #[test]
+    fn settings_that_a_backend_lacks_or_cannot_use_do_not_exclude_it() {
+        let backends: [&dyn BackendFactory; 3] = [&Rten, &Cuda, &OnnxCpu];
+        let text = "BackendOptions: auto takes rten, which does not use gpu, sessions, nhwc";
+        let (chosen, reported) = choose_with("gpu=0,sessions=2,nhwc=true", &backends);
+        chosen.unwrap();
+        assert_eq!(reported, [text]);
+        let (chosen, reported) = choose_with("threads=0,precision=fp16", &backends);
+        chosen.unwrap();
+        let unusable =
+            "BackendOptions: threads=0 is not a number from 1 to 1024; auto takes rten without it";
+        let unused = "BackendOptions: auto takes rten, which does not use precision";
+        assert_eq!(reported, [unusable, unused]);
+        // What it has and can use, it gets.
+        static TWO_THREADS: Fake = Fake {
+            info: BackendInfo {
+                settings: &[THREADS],
+                ..ANY.info
+            },
+            outcome: |request| {
+                assert_eq!(request.options.threads(), Ok(2));
+                Ok(INFO_OF_THREADS.check_settings(request.options)?)
+            },
+        };
+        const INFO_OF_THREADS: BackendInfo = BackendInfo {
+            settings: &[THREADS],
+            ..INFO
+        };
+        choose_with("threads=2,gpu=0", &[&TWO_THREADS, &Cuda])
+            .0
+            .unwrap();
     }
 
     #[test]

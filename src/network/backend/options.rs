@@ -83,6 +83,16 @@ pub enum OptionsError {
     },
 }
 
+impl OptionsError {
+    /// The setting whose value is wrong, if that is the error.
+    pub fn rejected_setting(&self) -> Option<&str> {
+        match self {
+            OptionsError::BadValue { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+}
+
 /// Settings and groups of settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BackendOptions {

@@ -60,10 +60,7 @@ impl BackendFactory for Sparse {
     }
 
     fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
-        // `auto` takes it whatever the settings are, because any other backend is slower by far.
-        if !request.is_automatic {
-            INFO.check_settings(request.options)?;
-        }
+        INFO.check_settings(request.options)?;
         let network = request.network_as(DataType::Float32, false, Operators::Standard)?;
         if network.onnx.sparse.is_none() {
             let message = "it is not a sparse network; those are made by \"scorn train\"";

@@ -69,10 +69,7 @@ fn create(
     report_progress: ReportProgress<'_>,
 ) -> Result<Arc<dyn Evaluator>, LoadError> {
     let options = BackendOptions::parse(&config.backend_options)?;
-    if is_automatic {
-        check_settings_of_any(auto::INFO.name, &options, backend::BACKENDS)?;
-    }
-    factory.create(&BackendRequest {
+    let request = BackendRequest {
         network,
         conversion: &ConvertOptions {
             policy_head: config.policy_head.clone(),
@@ -88,7 +85,12 @@ fn create(
         note: String::new(),
         backends: backend::BACKENDS,
         report_progress,
-    })
+    };
+    if is_automatic {
+        check_settings_of_any(auto::INFO.name, &options, backend::BACKENDS)?;
+        return Ok(auto::create_with_usable(factory, &request)?.0);
+    }
+    factory.create(&request)
 }
 
 #[cfg(test)]
@@ -121,16 +123,18 @@ mod tests {
 
     #[test]
     fn a_probe_takes_what_auto_would_take() {
-        // Settings of another backend keep a user from `sparse`, but not `auto`.
-        let config = NetworkConfig {
-            backend: "sparse".into(),
-            backend_options: "threads=2".into(),
-            ..NetworkConfig::from(&Options::default())
-        };
-        if let Err(error) = probe(&config) {
-            panic!("{error}");
+        // What a backend lacks or cannot use keeps a user from it, but not `auto`.
+        for (backend, options) in [("sparse", "threads=2"), ("rten", "gpu=0,threads=0")] {
+            let config = NetworkConfig {
+                backend: backend.into(),
+                backend_options: options.into(),
+                ..NetworkConfig::from(&Options::default())
+            };
+            if let Err(error) = probe(&config) {
+                panic!("{error}");
+            }
+            assert!(load_backend(&config, &|_| {}).is_err());
         }
-        assert!(load_backend(&config, &|_| {}).is_err());
     }
 
     #[test]
