@@ -34,7 +34,8 @@ pub static INFO: BackendInfo = BackendInfo {
     ],
     kind: BackendKind::Choice,
     summary: "the first of the automatic ones that works",
-    documentation: "the first of the following that works; `info string` reports which one, and why the others were rejected",
+    documentation: "the first of the following that works; `info string` reports which one, and which others were \
+        tried; `scorn runtime` says why those do not work",
     requirements: "",
     install_command: None,
     settings: &[],
