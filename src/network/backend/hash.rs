@@ -33,7 +33,8 @@ impl BackendFactory for Hash {
         &INFO
     }
 
-    fn create(&self, _: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
+    fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
+        INFO.check_settings(request.options)?;
         Ok(Arc::new(OnProcessors(HashEvaluator)))
     }
 }
@@ -123,7 +124,22 @@ pub(super) fn value(key: u64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chess::{History, moves::legal_moves};
+    use crate::{
+        chess::{History, moves::legal_moves},
+        network::backend::{factory::with_request, options::BackendOptions},
+    };
+
+    #[test]
+    fn it_has_no_settings() {
+        let create = |options: &str| {
+            let options = BackendOptions::parse(options).unwrap();
+            let create = |request: BackendRequest<'_>| Hash.create(&request).map(drop);
+            with_request("", &options, create).0
+        };
+        create("").unwrap();
+        let error = create("threads=2").unwrap_err().to_string();
+        assert!(error.contains("hash has no setting 'threads'"), "{error}");
+    }
 
     #[test]
     fn a_batch_gets_proper_probabilities_and_depends_on_the_key_only() {
