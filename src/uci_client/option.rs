@@ -6,7 +6,7 @@ pub(super) struct AnnouncedOption {
     /// The name as the engine writes it.
     pub name: String,
     kind: String,
-    range: (Option<f64>, Option<f64>),
+    range: (Option<i64>, Option<i64>),
     vars: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ impl AnnouncedOption {
         let is_good = match &*self.kind {
             "check" => value == "true" || value == "false",
             "combo" => self.vars.iter().any(|var| var.eq_ignore_ascii_case(value)),
-            "spin" => value.parse().is_ok_and(|number: f64| {
+            "spin" => value.parse().is_ok_and(|number: i64| {
                 let (least, most) = self.range;
                 least.is_none_or(|least| number >= least) && most.is_none_or(|most| number <= most)
             }),
@@ -41,11 +41,12 @@ impl AnnouncedOption {
         let kind = &self.kind;
         let expected = match kind.as_str() {
             "combo" => format!("one of {}", self.vars.join(", ")),
-            "spin" => format!(
-                "a number from {} to {}",
-                self.range.0.unwrap_or(f64::NEG_INFINITY),
-                self.range.1.unwrap_or(f64::INFINITY)
-            ),
+            "spin" => match self.range {
+                (Some(least), Some(most)) => format!("a whole number from {least} to {most}"),
+                (Some(least), None) => format!("a whole number of at least {least}"),
+                (None, Some(most)) => format!("a whole number of at most {most}"),
+                (None, None) => "a whole number".to_owned(),
+            },
             "check" => "true or false".to_owned(),
             _ => "no value".to_owned(),
         };
@@ -98,6 +99,11 @@ mod tests {
         let error = level.check(Some("21")).unwrap_err();
         assert!(error.contains("from 0 to 20"), "{error}");
         assert!(level.check(None).is_err() && level.check(Some("x")).is_err());
+        // UCI has no fractions; an engine might take such a value for its beginning, or for 0.
+        let error = level.check(Some("2.5")).unwrap_err();
+        assert!(error.contains("a whole number from 0 to 20"), "{error}");
+        let least = option("Contempt type spin default 0 min -5");
+        assert!(least.check(Some("-5")).is_ok() && least.check(Some("-6")).is_err());
         let style = option("Style type combo default Very Solid var Very Solid var Risky");
         assert_eq!(style.vars, ["Very Solid", "Risky"]);
         assert!(style.check(Some("risky")).is_ok() && style.check(Some("wild")).is_err());
