@@ -4,7 +4,7 @@ use std::{
     io,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
@@ -12,7 +12,7 @@ use std::{
 
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
-    flag,
+    flag, low_level,
 };
 
 /// From now on the first Ctrl-C or SIGTERM sets the returned flag, and a second one ends the process with the exit code
@@ -26,6 +26,44 @@ pub fn catch() -> io::Result<Arc<AtomicBool>> {
         // Of the handlers, the first registered acts first: it finds the flag of an earlier signal.
         flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&flag))?;
         flag::register(signal, Arc::clone(&flag))?;
+    }
+    Ok(flag)
+}
+
+/// As [`catch`], for work that has started other processes: the first signal also calls `on_first`, and the second one
+/// calls `on_second` before the process ends. Both are called on a thread of their own; signals that arrive together
+/// count as one.
+///
+/// # Errors
+/// When the system refuses a handler or the thread.
+pub fn catch_with(
+    on_first: impl FnOnce() + Send + 'static,
+    on_second: impl FnOnce() + Send + 'static,
+) -> io::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    // The number of the last signal; 0 if there was none.
+    let arrived = Arc::new(AtomicUsize::new(0));
+    let (to_set, to_read) = (Arc::clone(&flag), Arc::clone(&arrived));
+    let next = move || {
+        loop {
+            match to_read.swap(0, Ordering::Relaxed) {
+                0 => thread::sleep(POLL_INTERVAL),
+                signal => return signal,
+            }
+        }
+    };
+    let wait = move || {
+        next();
+        to_set.store(true, Ordering::Relaxed);
+        on_first();
+        let signal = next();
+        on_second();
+        low_level::exit(128 + i32::try_from(signal).unwrap_or_default());
+    };
+    // Without this thread nobody would act on the signals that the handlers catch.
+    thread::Builder::new().spawn(wait)?;
+    for (signal, number) in [(SIGINT, SIGINT as usize), (SIGTERM, SIGTERM as usize)] {
+        flag::register_usize(signal, Arc::clone(&arrived), number)?;
     }
     Ok(flag)
 }

@@ -32,8 +32,13 @@ use crate::{
     interrupt,
     stats::sprt::{Model, Sprt},
     terminal::{self, counted},
+    uci_client,
     version::VERSION,
 };
+
+/// Printed after the first Ctrl-C.
+const STOPPING: &str =
+    "scorn: the match stops after the current moves; Ctrl-C again ends it at once";
 
 /// Printed below the options.
 const EXAMPLES: &str = "\
@@ -352,7 +357,8 @@ impl MatchArgs {
             },
             concurrency: usize::from(self.concurrency),
             // Without handlers, signals end the program as usual.
-            stop: interrupt::catch().unwrap_or_default(),
+            stop: interrupt::catch_with(|| terminal::eprint_line(STOPPING), uci_client::kill_all)
+                .unwrap_or_default(),
         })
     }
 

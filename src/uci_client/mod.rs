@@ -6,13 +6,14 @@
 
 mod info;
 mod option;
+mod process;
 mod writer;
 
 use std::{
     collections::VecDeque,
     io::{self, BufRead, BufReader, Read},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -25,11 +26,15 @@ use crossbeam::channel::{self, Receiver, RecvTimeoutError, TrySendError};
 use parking_lot::Mutex;
 use thiserror::Error;
 
-pub use self::info::{EngineScore, InfoLine, LastInfo};
 use self::{
     info::value_after,
     option::{AnnouncedOption, parse_option},
+    process::Process,
     writer::{CommandWriter, SendError},
+};
+pub use self::{
+    info::{EngineScore, InfoLine, LastInfo},
+    process::kill_all,
 };
 use crate::{
     files::{LineEnd, read_line},
@@ -58,8 +63,8 @@ const MAX_LINE_BYTES: usize = 1 << 16;
 /// dropped, because an engine that cannot write may stop to think.
 const MAX_QUEUED_LINES: usize = 1 << 10;
 
-/// Number of lines of the error output that are kept.
-const MAX_ERROR_LINES: usize = 3;
+/// Number of lines that are kept of the end of the error output.
+const MAX_LAST_ERROR_LINES: usize = 3;
 
 /// Errors of an engine process.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -77,7 +82,7 @@ pub enum ClientError {
     Gone {
         /// The program.
         program: String,
-        /// The end of its error output, if there is any.
+        /// Beginning and end of its error output, if there is any.
         error_output: String,
     },
     /// The engine does not answer.
@@ -181,7 +186,7 @@ pub struct Client {
     program: String,
     /// The name from `id name`.
     pub name: String,
-    child: Child,
+    process: Process,
     input: CommandWriter,
     lines: Lines,
     error_output: ErrorOutput,
@@ -211,14 +216,11 @@ impl Client {
         command.args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(Stdio::piped());
-        // A group of its own: an engine behind a script can then be killed with it, and Ctrl-C is for this program.
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut child = command.spawn().map_err(error)?;
+        let mut process = Process::start(command).map_err(error)?;
         let is_pondering = Arc::default();
-        let threads = start_threads(&mut child, &is_pondering);
+        let threads = start_threads(&mut process, &is_pondering);
         let (input, lines, error_output) = threads.map_err(|reason| {
-            kill(&mut child);
+            process.kill();
             error(reason)
         })?;
         let mut client = Client {
@@ -226,7 +228,7 @@ impl Client {
             error_output,
             name: name.clone(),
             program: name,
-            child,
+            process,
             input,
             options: Vec::new(),
             error_report: None,
@@ -470,16 +472,11 @@ impl Client {
     fn gone(&mut self) -> ClientError {
         // The thread that reads the error output may need a moment for the last lines.
         thread::sleep(Duration::from_millis(50));
-        let status = self.child.try_wait().ok().flatten();
+        let status = self.process.status();
         let status = status.map_or(String::new(), |status| format!(" ({status})"));
-        let words: Vec<String> = self.error_output.lock().iter().cloned().collect();
-        let words = match &words[..] {
-            [] => String::new(),
-            words => format!(": {}", words.join(" / ")),
-        };
         ClientError::Gone {
             program: self.program.clone(),
-            error_output: status + &words,
+            error_output: status + &self.error_output.lock().text(),
         }
     }
 }
@@ -489,26 +486,14 @@ impl Drop for Client {
         // It may have ended already; if it does not react, it is killed.
         let _ = self.input.send("quit", Duration::ZERO);
         let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
-        while matches!(self.child.try_wait(), Ok(None)) {
+        while self.process.status().is_none() {
             if Instant::now() >= deadline {
-                kill(&mut self.child);
+                self.process.kill();
                 return;
             }
             thread::sleep(Duration::from_millis(5));
         }
     }
-}
-
-/// Ends a process and those that it has started, such as an engine behind a script.
-fn kill(child: &mut Child) {
-    #[cfg(unix)]
-    {
-        // Its number cannot be that of another process: nothing has waited for the child yet.
-        let group = rustix::process::Pid::from_child(child);
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
-    let _ = child.kill();
-    let _ = child.wait();
 }
 
 /// The text of a line `info string error...` or `info string option...`; `None` for other lines.
@@ -522,16 +507,52 @@ fn error_report(line: &str) -> Option<String> {
 /// The lines of an engine's output, each with the time when it arrived.
 type Lines = Receiver<(Instant, String)>;
 
-/// The last lines of an engine's error output.
-type ErrorOutput = Arc<Mutex<VecDeque<String>>>;
+/// What is kept of an engine's error output.
+type ErrorOutput = Arc<Mutex<ErrorLines>>;
+
+/// The first line of an error output, which usually has the reason, and its last ones. Blank lines do not count.
+#[derive(Debug, Default)]
+struct ErrorLines {
+    first: Option<String>,
+    last: VecDeque<String>,
+    /// Whether there were lines between these.
+    has_gap: bool,
+}
+
+impl ErrorLines {
+    fn push(&mut self, line: String) {
+        if line.trim().is_empty() {
+            return;
+        }
+        if self.first.is_none() {
+            self.first = Some(line);
+            return;
+        }
+        if self.last.len() == MAX_LAST_ERROR_LINES {
+            self.last.pop_front();
+            self.has_gap = true;
+        }
+        self.last.push_back(line);
+    }
+
+    /// The lines for a message, after a colon; empty if there are none.
+    fn text(&self) -> String {
+        let gap = self.has_gap.then_some("...");
+        let first = self.first.iter().map(String::as_str).chain(gap);
+        let lines: Vec<&str> = first.chain(self.last.iter().map(String::as_str)).collect();
+        match &lines[..] {
+            [] => String::new(),
+            lines => format!(": {}", lines.join(" / ")),
+        }
+    }
+}
 
 /// Starts the threads that write the input of a process and read its outputs.
 fn start_threads(
-    child: &mut Child,
+    process: &mut Process,
     is_pondering: &Arc<AtomicBool>,
 ) -> io::Result<(CommandWriter, Lines, ErrorOutput)> {
-    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (Some(input), Some(output), Some(errors)) = pipes else {
+    let (Some(input), Some(output), Some(errors)) = process.take_pipes() else {
         // All three were configured as pipes.
         return Err(io::ErrorKind::BrokenPipe.into());
     };
@@ -569,21 +590,17 @@ fn read_lines(
     Ok(lines)
 }
 
-/// Keeps the last lines of the error output for error messages.
+/// Keeps lines of the error output for error messages.
 fn keep_error_output(errors: impl Read + Send + 'static) -> io::Result<ErrorOutput> {
-    let words = Arc::new(Mutex::new(VecDeque::new()));
-    let kept = Arc::clone(&words);
+    let lines = ErrorOutput::default();
+    let kept = Arc::clone(&lines);
     threads::spawn("engine errors", move || {
         let mut errors = BufReader::new(errors);
         while let Some(line) = next_line(&mut errors) {
-            let mut kept = kept.lock();
-            if kept.len() == MAX_ERROR_LINES {
-                kept.pop_front();
-            }
-            kept.push_back(line);
+            kept.lock().push(line);
         }
     })?;
-    Ok(words)
+    Ok(lines)
 }
 
 /// The next line, or a piece of a very long one; `None` at the end or when the pipe cannot be read.
@@ -614,6 +631,19 @@ mod tests {
         };
         let expected = "go wtime 1000 btime 1 winc 0 binc 1000 movestogo 7";
         assert_eq!(clock.text("go"), expected);
+    }
+
+    #[test]
+    fn beginning_and_end_of_the_error_output_are_kept() {
+        let text = |output: &str| {
+            let mut lines = ErrorLines::default();
+            output.lines().for_each(|line| lines.push(line.to_owned()));
+            lines.text()
+        };
+        assert_eq!(text("\n \n"), "");
+        assert_eq!(text("\nerror: x\n\nhint\n\n"), ": error: x / hint");
+        assert_eq!(text("1\n2\n3\n4\n"), ": 1 / 2 / 3 / 4");
+        assert_eq!(text("1\n\n2\n3\n4\n5\n6"), ": 1 / ... / 4 / 5 / 6");
     }
 
     #[test]

@@ -622,18 +622,68 @@ fn an_engine_behind_a_script_is_killed_with_it() {
     let message = json(&folder.play(&engine, HASH, &arguments));
     assert_eq!(message["losses"], 1, "{message}");
     let process = fs::read_to_string(format!("{engine}.pid")).unwrap();
+    wait_until("the engine's child has ended", || !is_running(&process));
+}
+
+/// Waits; nothing takes as long as the timeout.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + TIMEOUT;
-    // Signals arrive when they arrive.
-    while Command::new("kill")
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waiting until {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn is_running(process: &str) -> bool {
+    Command::new("kill")
         .args(["-0", process.trim()])
         .stderr(Stdio::null())
         .status()
         .unwrap()
         .success()
-    {
-        assert!(Instant::now() < deadline, "process {process} lives on");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+}
+
+fn interrupt(process: u32) {
+    let sent = Command::new("kill")
+        .args(["-s", "INT", &process.to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
+/// The first Ctrl-C waits for the engine's move; the second one neither does nor leaves the engine behind.
+#[test]
+fn a_second_interrupt_kills_engines_that_hang() {
+    let folder = Folder::new();
+    let engine = folder.engine("hangs", "sleep 1000 & echo $! > \"$0.pid\"; wait");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .args(["match", &engine, HASH, "--nodes", "5", "--first-is-white"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::from(
+            fs::File::create(folder.path("stderr")).unwrap(),
+        ))
+        .spawn()
+        .unwrap();
+    let read = |name: &str| fs::read_to_string(folder.path(name)).unwrap_or_default();
+    wait_until("the engine hangs", || read("hangs.pid").ends_with('\n'));
+    let process = read("hangs.pid");
+    interrupt(child.id());
+    wait_until("the program has said how to end at once", || {
+        read("stderr").contains("Ctrl-C again ends it at once")
+    });
+    assert!(is_running(&process));
+    interrupt(child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 2));
+    wait_until("the engine has ended", || !is_running(&process));
+}
+
+/// The reason why a program ends is the first line, before many others.
+#[test]
+fn the_reason_why_an_engine_does_not_start_is_shown() {
+    let folder = Folder::new();
+    let output = folder.play("self --bogus", HASH, &["--nodes", "5"]);
+    assert_eq!(output.status.code(), Some(1));
+    let errors = text(&output.stderr);
+    assert!(errors.contains("unexpected argument '--bogus'"), "{errors}");
 }
 
 /// Other engines may say "option ..." when they have set one; only Scorn's own words are errors.
