@@ -39,6 +39,8 @@ pub struct GameRecord {
 pub struct Labels<'a> {
     /// The day, as in `2026.11.26`.
     pub date: &'a str,
+    /// White's and Black's names, see [`distinct_names`].
+    pub names: [&'a str; 2],
     /// White and Black as given in the arguments.
     pub players: [&'a str; 2],
     /// The names that the engines gave themselves.
@@ -124,16 +126,27 @@ impl GameRecord {
     }
 }
 
+/// The names of the two players: those that their engines gave themselves, or if these are equal, the first that is not
+/// of command lines, command lines with limits, and command lines with the number of the player.
+pub fn distinct_names(engines: [&str; 2], commands: [&str; 2], limits: [&str; 2]) -> [String; 2] {
+    let with_limits = [0, 1].map(|player| format!("{} ({})", commands[player], limits[player]));
+    let candidates = [
+        engines.map(str::to_owned),
+        commands.map(str::to_owned),
+        with_limits,
+    ];
+    let distinct = candidates
+        .into_iter()
+        .find(|[first, second]| first != second);
+    distinct.unwrap_or_else(|| [0, 1].map(|player| format!("{} #{}", commands[player], player + 1)))
+}
+
 /// The game as PGN.
 pub fn game_text(round: Round, start: &Chess, played: &MatchGame, labels: &Labels<'_>) -> String {
     let result = played.outcome.as_str();
     let commands = labels.players.map(str::to_owned);
     let engines = labels.engines.map(str::to_owned);
-    // Two engines of one name are told apart by their options.
-    let [white, black] = match engines[0] == engines[1] {
-        true => commands.clone(),
-        false => engines.clone(),
-    };
+    let [white, black] = labels.names.map(str::to_owned);
     let ([white_command, black_command], [white_engine, black_engine]) = (commands, engines);
     let [white_limit, black_limit] = labels.limits.map(str::to_owned);
     let mut tags = vec![
@@ -313,6 +326,7 @@ mod tests {
 
     const LABELS: Labels<'static> = Labels {
         date: "2026.11.26",
+        names: ["Scorn 1", "Other 2"],
         players: ["a", "b"],
         engines: ["Scorn 1", "Other 2"],
         limits: ["nodes=1", "nodes=2"],
@@ -399,12 +413,6 @@ mod tests {
         ] {
             assert!(text.contains(tag), "{text}");
         }
-        let twins = Labels {
-            engines: ["Scorn 1"; 2],
-            ..LABELS
-        };
-        let text = game_text(round, &start, &played(&start), &twins);
-        assert!(text.contains("[White \"a\"]") && text.contains("[BlackEngine \"Scorn 1\"]"));
         let day = |days: u64| date_of(UNIX_EPOCH + std::time::Duration::from_secs(86_400 * days));
         for (days, expected) in [
             (0, "1970.01.01"),
@@ -416,6 +424,19 @@ mod tests {
         ] {
             assert_eq!(day(days), expected);
         }
+    }
+
+    #[test]
+    fn players_are_told_apart() {
+        let names = |engines, commands, limits| distinct_names(engines, commands, limits);
+        let (commands, limits) = (["a", "b"], ["nodes=1", "nodes=2"]);
+        let other_engines = names(["Scorn 1", "Other 2"], commands, limits);
+        assert_eq!(other_engines, ["Scorn 1", "Other 2"]);
+        assert_eq!(names(["Scorn 1"; 2], commands, limits), ["a", "b"]);
+        let other_limits = names(["Scorn 1"; 2], ["a"; 2], limits);
+        assert_eq!(other_limits, ["a (nodes=1)", "a (nodes=2)"]);
+        let equal = names(["Scorn 1"; 2], ["a"; 2], ["nodes=1"; 2]);
+        assert_eq!(equal, ["a #1", "a #2"]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use super::{
     game::{self, MatchGame, MatchTerms, Termination},
     player::Competitor,
-    record::{GameRecord, Labels, date_of, game_text},
+    record::{GameRecord, Labels, date_of, distinct_names, game_text},
     tally::{Round, Tally},
 };
 use crate::{
@@ -154,13 +154,21 @@ impl Match {
     }
 
     fn write(&self, round: Round, played: &MatchGame, shared: &mut SharedMatch<'_>) -> Result<()> {
-        let [white, black] = self.seats(round);
-        let limits = [white, black].map(|player| self.players[player].limit.to_string());
+        let seats = self.seats(round);
+        let engines = shared.names.each_ref().map(|name| &**name);
+        let commands = self.players.each_ref().map(|player| &*player.text);
+        let limits = self
+            .players
+            .each_ref()
+            .map(|player| player.limit.to_string());
+        let limits = limits.each_ref().map(|limit| &**limit);
+        let names = distinct_names(engines, commands, limits);
         let labels = Labels {
             date: &shared.date,
-            players: [white, black].map(|player| &*self.players[player].text),
-            engines: [white, black].map(|player| &*shared.names[player]),
-            limits: limits.each_ref().map(|limit| &**limit),
+            names: seats.map(|player| &*names[player]),
+            players: seats.map(|player| commands[player]),
+            engines: seats.map(|player| engines[player]),
+            limits: seats.map(|player| limits[player]),
             chess960: self.terms.chess960,
         };
         let start = &self.openings[round.pair].start;

@@ -425,6 +425,29 @@ fn a_stopped_match_has_its_result_and_goes_on_by_the_same_command() {
     assert_eq!(fs::read_to_string(&page).unwrap(), "<html>mine</html>");
 }
 
+/// What two players of one command line have in common is no name; the limits or their numbers are.
+#[test]
+fn players_of_one_command_line_have_their_own_names() {
+    for (limit, names) in [
+        ("nodes=5", ["(nodes=20)", "(nodes=5)"]),
+        ("nodes=20", ["#1", "#2"]),
+    ] {
+        let stoppable = Stoppable::new();
+        // The second run continues the match of the first one.
+        for pairs in ["1", "2"] {
+            let output = stoppable.play(&["--pairs", pairs, "--second-limit", limit]);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+        }
+        let [first, second] = names.map(|name| format!("{HASH} {name}"));
+        let players: Vec<_> = games(Path::new(&stoppable.pgn))
+            .iter()
+            .map(|game| ["White", "Black"].map(|tag| game.tag(tag).unwrap().to_owned()))
+            .collect();
+        let pair = [[first.clone(), second.clone()], [second, first]];
+        assert_eq!(players, [&pair[..], &pair[..]].concat());
+    }
+}
+
 #[test]
 fn games_are_reused_by_a_longer_match_and_no_other() {
     let stoppable = Stoppable::new();
