@@ -392,6 +392,7 @@ impl Engine {
             tables,
             tree: self.tree.share(),
             loader: self.loader.clone(),
+            stand_in_options: self.settings.stand_in_options(),
             announcement: Arc::clone(&self.announcement),
             clock: Arc::clone(&self.clock),
             listener: Arc::clone(&self.listener),

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use shakmaty::Color;
 
-use super::strength;
+use super::{loader::LoadNumbers, strength};
 use crate::{
     chess::{History, PackedMove, Place},
     options::{Invalidates, Options},
@@ -16,9 +16,39 @@ use crate::{
 /// A tree and what it was searched with. Searches share it.
 #[derive(Default)]
 pub(super) struct KeptTree {
-    tree: Arc<Mutex<Tree>>,
+    tree: Arc<Mutex<SearchedTree>>,
     /// `None` if it is to be dropped.
     made_with: Option<MadeWith>,
+}
+
+/// A tree, and the networks that have evaluated it.
+#[derive(Default)]
+pub(super) struct SearchedTree {
+    tree: Tree,
+    networks: LoadNumbers,
+}
+
+impl SearchedTree {
+    /// The tree, for a search with the networks of these loads: an empty one if others have evaluated it, even if these
+    /// are from files of the same names, which may have changed.
+    pub fn for_networks(&mut self, networks: LoadNumbers) -> &mut Tree {
+        if self.networks != networks {
+            drop_elsewhere(std::mem::take(&mut self.tree));
+            self.networks = networks;
+        }
+        &mut self.tree
+    }
+
+    /// The tree as it is.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+}
+
+/// Drops a tree on another thread, because that takes time.
+fn drop_elsewhere(tree: Tree) {
+    // Without a thread, it is dropped here.
+    let _ = threads::spawn("drop tree", move || drop(tree));
 }
 
 /// What a tree's evaluations owe to the model of an opponent. A search for the other side needs a new tree.
@@ -42,13 +72,13 @@ struct MadeWith {
 
 impl KeptTree {
     /// The tree, for a search on another thread.
-    pub fn share(&self) -> Arc<Mutex<Tree>> {
+    pub fn share(&self) -> Arc<Mutex<SearchedTree>> {
         Arc::clone(&self.tree)
     }
 
     /// The tree; waits while a search holds it.
-    pub fn lock(&self) -> MutexGuard<'_, Tree> {
-        self.tree.lock()
+    pub fn lock(&self) -> MappedMutexGuard<'_, Tree> {
+        MutexGuard::map(self.tree.lock(), |searched| &mut searched.tree)
     }
 
     /// The next search begins with an empty tree.
@@ -61,9 +91,10 @@ impl KeptTree {
         *self = KeptTree::default();
     }
 
-    /// Prepares the tree for a search. It is dropped, on another thread because that takes time, if the options
-    /// invalidate it, or if other root moves were excluded, which biases its visits. With a strength limit it is also
-    /// dropped if the same position is searched again: the engine would become stronger each time.
+    /// Prepares the tree for a search. It is dropped if the options invalidate it, or if other root moves were excluded,
+    /// which biases its visits. With a strength limit it is also dropped if the same position is searched again: the
+    /// engine would become stronger each time. Whether the networks are still the same is known when they are loaded,
+    /// see [`SearchedTree::for_networks`].
     pub fn begin(
         &mut self,
         options: &Options,
@@ -82,9 +113,7 @@ impl KeptTree {
             .as_ref()
             .is_some_and(|old| new.can_reuse(old))
         {
-            let old = std::mem::take(&mut *self.tree.lock());
-            // Without a thread, it is dropped here.
-            let _ = threads::spawn("drop tree", move || drop(old));
+            drop_elsewhere(std::mem::take(&mut self.tree.lock().tree));
         }
         self.made_with = Some(new);
     }
@@ -103,6 +132,22 @@ impl MadeWith {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tree_is_of_the_networks_that_were_loaded_then() {
+        let mut searched = SearchedTree::default();
+        let numbers = [Some(1), None, Some(2)];
+        *searched.for_networks(numbers) = Tree::new(History::default(), None);
+        assert!(searched.for_networks(numbers).history().is_some());
+        assert!(searched.tree().history().is_some());
+        // The main network is the same, the other one is not.
+        assert!(
+            searched
+                .for_networks([Some(1), None, Some(3)])
+                .history()
+                .is_none()
+        );
+    }
 
     #[test]
     fn a_search_for_the_other_side_begins_with_a_new_tree_if_evaluations_depend_on_it() {

@@ -56,6 +56,19 @@ pub enum NotLoaded {
     NotYet,
 }
 
+/// The numbers of the loads that networks come from, one for each of [`Role::ALL`]; `None` for networks that are not
+/// used. Where they are the same, nothing was loaded anew.
+pub type LoadNumbers = [Option<u64>; Role::ALL.len()];
+
+/// Networks, where they come from, and what is wrong with others.
+#[derive(Clone)]
+struct LoadedNetworks {
+    networks: Networks,
+    numbers: LoadNumbers,
+    /// Why a network beside the main one is not used.
+    problem: Option<String>,
+}
+
 /// The networks that are loaded, or being loaded. Clones share them.
 #[derive(Clone)]
 pub struct Loader {
@@ -67,6 +80,10 @@ struct LoaderState {
     /// The options that the result belongs to; `None` before the first request.
     requested: Option<Options>,
     result: Result<Networks, NotLoaded>,
+    /// The loads that the networks of the result come from.
+    numbers: LoadNumbers,
+    /// The number of loads so far.
+    loads: u64,
     /// Whether a network beside the main one failed to load.
     is_incomplete: bool,
     /// The networks that were loaded last.
@@ -74,7 +91,7 @@ struct LoaderState {
     /// Backends that are not in use, but will be soon.
     standby: Vec<Standby>,
     /// The built-in network, once it had to replace the others.
-    stand_in: Option<Networks>,
+    stand_in: Option<Loaded>,
     /// Evicted backends, for that thread to drop.
     unused: Vec<Standby>,
     /// Calls to make when loading has ended.
@@ -104,6 +121,8 @@ struct Waiting {
 struct Loaded {
     /// The options that the backend was loaded for.
     options: Options,
+    /// The number of the load.
+    number: u64,
     backend: Arc<dyn Evaluator>,
     settings: NetworkSettings,
     /// The backend with those settings.
@@ -115,6 +134,8 @@ struct Standby {
     role: Role,
     /// The options that it was loaded for.
     options: Options,
+    /// The number of the load.
+    number: u64,
     backend: Arc<dyn Evaluator>,
 }
 
@@ -145,6 +166,7 @@ impl LoaderState {
             self.standby.extend(unused.map(|loaded| Standby {
                 role,
                 options: loaded.options,
+                number: loaded.number,
                 backend: loaded.backend,
             }));
         }
@@ -155,11 +177,11 @@ impl LoaderState {
         self.standby.extract_if(.., is_unneeded).collect()
     }
 
-    /// The standby that `options` need, if there is one.
-    fn find_standby(&self, options: &Options, role: Role) -> Option<Arc<dyn Evaluator>> {
+    /// The standby that `options` need, and the number of its load, if there is one.
+    fn find_standby(&self, options: &Options, role: Role) -> Option<(Arc<dyn Evaluator>, u64)> {
         let mut standbys = self.standby.iter().filter(|standby| standby.role == role);
         let found = standbys.find(|standby| is_usable(&standby.options, options, role));
-        found.map(|standby| Arc::clone(&standby.backend))
+        found.map(|standby| (Arc::clone(&standby.backend), standby.number))
     }
 }
 
@@ -169,6 +191,8 @@ impl Loader {
         let state = LoaderState {
             requested: None,
             result: Err(NotLoaded::NotYet),
+            numbers: LoadNumbers::default(),
+            loads: 0,
             is_incomplete: false,
             loaded: Default::default(),
             standby: Vec::new(),
@@ -265,13 +289,13 @@ impl Loader {
     fn load_and_warm_up(&self, request: &Request) {
         let done = &request.done;
         let result = self.load(request);
-        let loaded = result.as_ref().ok().map(|(networks, _)| networks.clone());
+        let loaded = result.as_ref().ok().map(|loaded| loaded.networks.clone());
         let report = || match &result {
-            Ok((networks, problem)) => {
-                if let Some(problem) = problem {
+            Ok(loaded) => {
+                if let Some(problem) = &loaded.problem {
                     done(Err(problem.clone()));
                 }
-                done(Ok(networks.describe()));
+                done(Ok(loaded.networks.describe()));
             }
             Err(error) => done(Err(format!("{error:#}"))),
         };
@@ -312,11 +336,25 @@ impl Loader {
         stop: &StopSignal,
         deadline: Option<Instant>,
     ) -> Result<Networks, NotLoaded> {
+        let waited = self.wait_for_numbers(stop, deadline);
+        waited.map(|(networks, _)| networks)
+    }
+
+    /// As [`Loader::wait`], with the loads that the networks come from.
+    ///
+    /// # Errors
+    /// As [`Loader::wait`].
+    pub fn wait_for_numbers(
+        &self,
+        stop: &StopSignal,
+        deadline: Option<Instant>,
+    ) -> Result<(Networks, LoadNumbers), NotLoaded> {
         let mut state = self.slot.lock();
         loop {
             let over = stop.is_stopped() || deadline.is_some_and(|at| Instant::now() >= at);
             if over || !matches!(state.result, Err(NotLoaded::NotYet)) {
-                return state.result.clone();
+                let numbers = state.numbers;
+                return state.result.clone().map(|networks| (networks, numbers));
             }
             self.slot
                 .wait_until(&mut state, Instant::now() + POLL_INTERVAL);
@@ -354,21 +392,37 @@ impl Loader {
         state.waiting.count > 0 || state.waiting.is_calling
     }
 
-    /// The built-in network on a backend that needs no library and loads in milliseconds: it plays until the others are
-    /// loaded. `None` if this program has none.
-    pub fn stand_in(&self) -> Option<Networks> {
-        if let Some(networks) = self.slot.lock().stand_in.clone() {
-            return Some(networks);
-        }
+    /// The built-in network on a backend that needs no library and loads in milliseconds, with the temperature and the
+    /// cache of `options`: it plays until the others are loaded. `None` if this program has none.
+    pub fn stand_in(&self, options: &Options) -> Option<Networks> {
         let backend = without_library(&NetworkSource::new(BUILT_IN))?.name;
-        let options = Options {
+        let with_backend = |options: &Options| Options {
             backend: backend.into(),
-            ..Options::default()
+            ..options.clone()
         };
-        let main = self.load_one(&options, Role::Main).ok()?;
-        let networks = Networks::alone(NetworkSettings::of(&options, Role::Main).over(main));
-        self.slot.lock().stand_in = Some(networks.clone());
-        Some(networks)
+        let settings = NetworkSettings::of(&with_backend(options), Role::Main);
+        // Heads and encoding in the options are those of another network.
+        let options = with_backend(&Options::default());
+        let known = match &self.slot.lock().stand_in {
+            Some(known) if known.settings == settings => {
+                return Some(Networks::alone(Arc::clone(&known.evaluator)));
+            }
+            known => known.as_ref().map(|known| Arc::clone(&known.backend)),
+        };
+        let backend = match known {
+            Some(backend) => backend,
+            None => self.load_one(&options, Role::Main).ok()?,
+        };
+        let evaluator = settings.over(Arc::clone(&backend));
+        self.slot.lock().stand_in = Some(Loaded {
+            options,
+            // Its trees are never kept.
+            number: 0,
+            backend,
+            settings,
+            evaluator: Arc::clone(&evaluator),
+        });
+        Some(Networks::alone(evaluator))
     }
 
     /// Before a new game: clears the caches. A network that failed to load may exist now.
@@ -392,10 +446,10 @@ impl Loader {
 
     /// The networks, of which some may be loaded already. If one beside the main one fails to load, the game goes on
     /// without it, and the error is returned, too.
-    fn load(&self, request: &Request) -> anyhow::Result<(Networks, Option<String>)> {
+    fn load(&self, request: &Request) -> anyhow::Result<LoadedNetworks> {
         let options = &request.options;
         let main = self.network(request, Role::Main);
-        let main = match strength::human_network(options) {
+        let (main, main_number) = match strength::human_network(options) {
             // The name of the file in the error is not one that the user has set.
             Some(_) => main.context("HumanWeights")?,
             None => main?,
@@ -408,17 +462,21 @@ impl Loader {
             let problem = |error| format!("{}: {error:#}; playing without it", role.option());
             network.map_err(|error| problems.push(problem(error))).ok()
         });
-        let networks = Networks {
-            main,
-            opponent,
-            refiner,
-        };
-        let problem = (!problems.is_empty()).then(|| problems.join("; "));
-        Ok((networks, problem))
+        let (opponent, opponent_number) = opponent.unzip();
+        let (refiner, refiner_number) = refiner.unzip();
+        Ok(LoadedNetworks {
+            networks: Networks {
+                main,
+                opponent,
+                refiner,
+            },
+            numbers: [Some(main_number), opponent_number, refiner_number],
+            problem: (!problems.is_empty()).then(|| problems.join("; ")),
+        })
     }
 
-    /// A network with the settings of the options. Its backend is loaded if it is not yet.
-    fn network(&self, request: &Request, role: Role) -> anyhow::Result<Arc<dyn Evaluator>> {
+    /// A network with the settings of the options, and the number of its load. Its backend is loaded if it is not yet.
+    fn network(&self, request: &Request, role: Role) -> anyhow::Result<(Arc<dyn Evaluator>, u64)> {
         let options = &request.options;
         let settings = NetworkSettings::of(options, role);
         let mut state = self.slot.lock();
@@ -426,18 +484,24 @@ impl Loader {
             // Loaded for a newer request.
             Some(loaded) if !is_usable(&loaded.options, options, role) => None,
             Some(loaded) if loaded.settings == settings => {
-                return Ok(Arc::clone(&loaded.evaluator));
+                return Ok((Arc::clone(&loaded.evaluator), loaded.number));
             }
-            Some(loaded) => Some(Arc::clone(&loaded.backend)),
+            Some(loaded) => Some((Arc::clone(&loaded.backend), loaded.number)),
             None => state.find_standby(options, role),
         };
         drop(state);
-        let backend = match kept {
-            Some(backend) => backend,
+        let (backend, number) = match kept {
+            Some(kept) => kept,
             None => {
-                let is_latest = self.slot.lock().is_latest(request.number);
-                ensure!(is_latest, "superseded by a newer request");
-                self.load_one(options, role)?
+                let mut state = self.slot.lock();
+                ensure!(
+                    state.is_latest(request.number),
+                    "superseded by a newer request"
+                );
+                state.loads += 1;
+                let number = state.loads;
+                drop(state);
+                (self.load_one(options, role)?, number)
             }
         };
         let evaluator = settings.over(Arc::clone(&backend));
@@ -448,12 +512,13 @@ impl Loader {
             state.standby.retain(|standby| !is_it(standby));
             *state.loaded(role) = Some(Loaded {
                 options: options.clone(),
+                number,
                 backend,
                 settings,
                 evaluator: Arc::clone(&evaluator),
             });
         }
-        Ok(evaluator)
+        Ok((evaluator, number))
     }
 
     /// Third-party libraries are called here: their panics become errors.
@@ -466,16 +531,20 @@ impl Loader {
     fn finish(
         &self,
         request: &Request,
-        result: &anyhow::Result<(Networks, Option<String>)>,
+        result: &anyhow::Result<LoadedNetworks>,
         report: impl FnOnce(),
     ) {
         let mut state = self.slot.lock();
         if state.is_latest(request.number) {
             // Reported first: the message must precede those of searches that wait for the network.
             report();
-            (state.result, state.is_incomplete) = match result {
-                Ok((networks, problem)) => (Ok(networks.clone()), problem.is_some()),
-                Err(error) => (Err(NotLoaded::Failed(format!("{error:#}"))), false),
+            state.is_incomplete = result.as_ref().is_ok_and(|loaded| loaded.problem.is_some());
+            state.result = match result {
+                Ok(loaded) => {
+                    state.numbers = loaded.numbers;
+                    Ok(loaded.networks.clone())
+                }
+                Err(error) => Err(NotLoaded::Failed(format!("{error:#}"))),
             };
             self.loading_ended(state);
         }
@@ -618,6 +687,46 @@ mod tests {
             assert_eq!(counts.get(), (1, 1), "{option} {value}");
             before = now;
         }
+    }
+
+    #[test]
+    fn the_numbers_of_loads_change_with_what_is_loaded_anew() {
+        let (loader, _) = loader();
+        let numbers = |options: &Options| {
+            request(&loader, options).unwrap();
+            let waited = loader.wait_for_numbers(&StopSignal::default(), None);
+            waited.unwrap().1
+        };
+        let mut options = Options::default();
+        options.set("OpponentWeights", "maia-1100").unwrap();
+        let [first_main, first_opponent, refiner] = numbers(&options);
+        assert_ne!(first_main, first_opponent);
+        assert_eq!(refiner, None);
+        options.set("PolicyTemperature", "1.5").unwrap();
+        assert_eq!(numbers(&options), [first_main, first_opponent, None]);
+        options.set("OpponentWeights", "maia-1500").unwrap();
+        let [main, opponent, _] = numbers(&options);
+        assert_eq!(main, first_main);
+        assert_ne!(opponent, first_opponent);
+        // The same name may be that of another file now.
+        let before = options.clone();
+        options.set("WeightsFile", "other").unwrap();
+        let [other, ..] = numbers(&options);
+        let [again, ..] = numbers(&before);
+        assert!(main != other && other != again && again != main);
+    }
+
+    #[test]
+    fn the_network_that_stands_in_has_the_temperature_of_the_options() {
+        let (loader, counts) = loader();
+        let mut options = Options::default();
+        let stand_in = |options: &Options| loader.stand_in(options).unwrap().main;
+        let first = stand_in(&options);
+        assert!(Arc::ptr_eq(&first, &stand_in(&options)));
+        options.set("PolicyTemperature", "1.5").unwrap();
+        assert!(!Arc::ptr_eq(&first, &stand_in(&options)));
+        // It is loaded once.
+        assert_eq!(counts.get(), (1, 0));
     }
 
     #[test]

@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     chess::{History, opponent},
-    network::{backend::from_lc0, source::recommended::recommended_options},
+    network::{
+        backend::from_lc0,
+        source::{built_in::BUILT_IN, recommended::recommended_options},
+    },
     options::{
         Invalidates, OptionError, OptionRow, Options,
         layers::{Layer, Layers, Resolved, Source},
@@ -42,6 +45,8 @@ pub struct Settings {
     in_force: Resolved,
     /// What those in force are for.
     used_for: Use,
+    /// Whose overrides are in force.
+    overrides: Use,
     /// What the last game and the last analysis searched with.
     game: Option<Options>,
     analysis: Option<Options>,
@@ -65,6 +70,7 @@ impl Settings {
             layers,
             in_force: Resolved::default(),
             used_for: use_of(&as_set),
+            overrides: Use::Game,
             as_set,
             game: None,
             analysis: None,
@@ -96,6 +102,14 @@ impl Settings {
     /// The options in force, with the source of each.
     pub fn resolved(&self) -> &Resolved {
         &self.in_force
+    }
+
+    /// The options in force, for the built-in network in place of that of the options.
+    pub(super) fn stand_in_options(&self) -> StandInOptions {
+        StandInOptions {
+            layers: self.layers.clone(),
+            overrides: self.overrides,
+        }
     }
 
     /// Options that may soon be in force again: what they need is worth keeping.
@@ -221,6 +235,7 @@ impl Settings {
                 .get_or_insert(old.into_options());
         }
         self.used_for = used_for;
+        self.overrides = overrides;
     }
 
     fn remembered(&mut self, used_for: Use) -> &mut Option<Options> {
@@ -228,6 +243,24 @@ impl Settings {
             Use::Game => &mut self.game,
             Use::Analysis => &mut self.analysis,
         }
+    }
+}
+
+/// The layers from which the options of the built-in network follow where it stands in for another one. Resolving them
+/// takes longer than a search should wait that does not need them.
+pub(super) struct StandInOptions {
+    layers: Layers,
+    overrides: Use,
+}
+
+impl StandInOptions {
+    /// The options, with what the built-in network recommends in place of what the other one does.
+    pub fn resolve(&self) -> Options {
+        let layers = Layers {
+            network: recommended_options(BUILT_IN),
+            ..self.layers.clone()
+        };
+        overridden(&layers, self.overrides).into_options()
     }
 }
 
@@ -251,5 +284,32 @@ fn use_of(options: &Options) -> Use {
     match options.analyse_mode {
         true => Use::Analysis,
         false => Use::Game,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_network_stands_in_with_its_own_recommendations() {
+        let recommended = Layers {
+            network: recommended_options(BUILT_IN),
+            ..Layers::default()
+        };
+        let recommended = recommended.resolve().into_options();
+        let default = Options::default();
+        // Otherwise this tests nothing.
+        assert_ne!(recommended.policy_temperature, default.policy_temperature);
+        assert_ne!(recommended.cpuct, default.cpuct);
+        let mut settings = Settings::new(Layers::default(), Arc::new(|_: &str| {}));
+        for (name, value) in [("WeightsFile", "/no/such.pb.gz"), ("CPuct", "2.5")] {
+            settings.set(name, value, SetBy::Gui).unwrap();
+        }
+        let in_force = settings.in_force();
+        assert_eq!(in_force.policy_temperature, default.policy_temperature);
+        let stand_in = settings.stand_in_options().resolve();
+        assert_eq!(stand_in.policy_temperature, recommended.policy_temperature);
+        assert_eq!(stand_in.cpuct, 2.5, "the user decides");
     }
 }

@@ -177,7 +177,8 @@ fn pondering_rests_when_the_own_clock_is_nearly_empty() {
     // Whoever searches holds the tree.
     let has_rest = |engine: &Engine| {
         let tree = engine.tree.share();
-        tree.try_lock().is_some_and(|tree| tree.root_visits() > 0)
+        tree.try_lock()
+            .is_some_and(|searched| searched.tree().root_visits() > 0)
     };
     while !has_rest(&engine) {
         thread::sleep(Duration::from_millis(1));
@@ -201,6 +202,36 @@ fn pondering_rests_when_the_own_clock_is_nearly_empty() {
     // On a busy machine the search may not have reached the reply.
     let known = search::line_after(&engine.tree.lock(), &engine.options().search(), &game);
     assert!(known.first().is_none_or(|&first| answer == Some(first)));
+}
+
+/// A file may have changed when the engine loads it again.
+#[test]
+fn a_tree_is_kept_until_its_network_is_loaded_anew() {
+    let load: Load = Arc::new(|_: &Options, _| Ok(Arc::new(HashEvaluator) as Arc<dyn Evaluator>));
+    let (mut engine, memory, ended) = engine(load);
+    let visits_after = |engine: &mut Engine, nodes| {
+        let go = Go {
+            nodes: Some(nodes),
+            ..Go::default()
+        };
+        assert!(answer_to(engine, &ended, &memory, go).best.is_some());
+        engine.tree.lock().root_visits()
+    };
+    assert!(visits_after(&mut engine, 100) >= 100);
+    assert!(visits_after(&mut engine, 1) >= 100);
+    let usual = engine.options().weights_file.clone();
+    for is_loaded in [false, true] {
+        for weights in ["other", &usual] {
+            engine
+                .set_option("WeightsFile", weights, SetBy::Gui)
+                .unwrap();
+            if is_loaded {
+                engine.prepare(Retry::No);
+                assert!(engine.loader.wait(&StopSignal::default(), None).is_ok());
+            }
+        }
+        assert_eq!(visits_after(&mut engine, 1) < 100, is_loaded);
+    }
 }
 
 #[test]

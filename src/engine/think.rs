@@ -15,9 +15,11 @@ use shakmaty::{Color, Position};
 
 use super::{
     Ended,
+    kept_tree::SearchedTree,
     listener::{Answer, Listener, Subject},
     loader::{Loader, NotLoaded},
     lost_games::Assessment,
+    settings::StandInOptions,
 };
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
@@ -60,9 +62,11 @@ pub(super) struct Task {
     /// Endgame tablebases, if there are any.
     pub tables: Option<Arc<Tables>>,
     /// The tree, kept from search to search.
-    pub tree: Arc<Mutex<Tree>>,
+    pub tree: Arc<Mutex<SearchedTree>>,
     /// Provides the networks.
     pub loader: Loader,
+    /// The options for the built-in network, if it has to stand in for another one.
+    pub stand_in_options: StandInOptions,
     /// A message about them that is still to be sent.
     pub announcement: Arc<Mutex<Option<String>>>,
     /// The clock.
@@ -113,7 +117,7 @@ impl Task {
         catch_unwind(AssertUnwindSafe(think)).unwrap_or_else(|_| {
             self.listener
                 .note("error: the search crashed; please report this");
-            *self.tree.lock() = Tree::default();
+            *self.tree.lock() = SearchedTree::default();
             self.any_legal_move()
         })
     }
@@ -125,12 +129,13 @@ impl Task {
             return Answer::default();
         }
         let deadline = self.patience.map(|patience| Instant::now() + patience);
-        match self.loader.wait(&self.stop, deadline) {
-            Ok(networks) => {
+        match self.loader.wait_for_numbers(&self.stop, deadline) {
+            Ok((networks, numbers)) => {
                 if let Some(text) = self.announcement.lock().take() {
                     self.listener.note(&text);
                 }
-                let outcome = self.search_root(&networks, &mut self.tree.lock());
+                let player = self.player(networks);
+                let outcome = self.search_root(&player, self.tree.lock().for_networks(numbers));
                 self.answer_from(outcome).unwrap_or_else(|| {
                     self.think_with_stand_in("the network failed before it had a move")
                 })
@@ -152,20 +157,39 @@ impl Task {
     /// A missing network is no reason to forfeit a game: the built-in one, which needs no library, finds the move, in a
     /// tree of its own.
     fn think_with_stand_in(&self, reason: &str) -> Answer {
-        let Some(networks) = self.loader.stand_in() else {
+        let Some(player) = self.stand_in() else {
             self.listener
                 .note(&format!("{reason}: this is just some legal move"));
             return self.any_legal_move();
         };
         self.listener
             .note(&format!("{reason}: the built-in network plays this move"));
-        let outcome = self.search_root(&networks, &mut Tree::default());
+        let outcome = self.search_root(&player, &mut Tree::default());
         self.answer_from(outcome)
             .unwrap_or_else(|| self.any_legal_move())
     }
 
+    /// These networks with the options in force.
+    fn player(&self, networks: Networks) -> Player {
+        Player {
+            options: Arc::clone(&self.subject.options),
+            networks,
+            tables: self.tables.clone(),
+        }
+    }
+
+    /// The built-in network with the options that it recommends, where the user has not set others.
+    fn stand_in(&self) -> Option<Player> {
+        let options = self.stand_in_options.resolve();
+        Some(Player {
+            networks: self.loader.stand_in(&options)?,
+            options: Arc::new(options),
+            tables: self.tables.clone(),
+        })
+    }
+
     /// Searches the position, or while pondering the one before.
-    fn search_root(&self, networks: &Networks, tree: &mut Tree) -> Result<Outcome, SearchError> {
+    fn search_root(&self, player: &Player, tree: &mut Tree) -> Result<Outcome, SearchError> {
         let mut root = self.history.clone();
         let reply = self.guessed_reply();
         if reply.is_some() {
@@ -173,7 +197,7 @@ impl Task {
         }
         let mut limits = self.limits.clone();
         start_later(&mut limits, self.clock.now() - self.received);
-        self.search(networks, tree, root, limits, reply, &self.stop)
+        self.search(player, tree, root, limits, reply, &self.stop)
     }
 
     /// When pondering: the move that the opponent is expected to play.
@@ -184,7 +208,7 @@ impl Task {
 
     fn search(
         &self,
-        networks: &Networks,
+        player: &Player,
         tree: &mut Tree,
         history: History,
         limits: Limits,
@@ -195,11 +219,6 @@ impl Task {
             // `searchmoves` refers to the position after the reply.
             Some(_) => Vec::new(),
             None => self.root_moves.clone(),
-        };
-        let player = Player {
-            options: Arc::clone(&self.subject.options),
-            networks: networks.clone(),
-            tables: self.tables.clone(),
         };
         let avoided = match reply {
             Some(_) => Vec::new(),
@@ -235,7 +254,7 @@ impl Task {
     /// kept, because another reply was played.
     fn answer_after_pondering(&self) -> Answer {
         let known = search::line_after(
-            &self.tree.lock(),
+            self.tree.lock().tree(),
             &self.subject.options.search(),
             &self.history,
         );
@@ -252,8 +271,9 @@ impl Task {
         let over = legal_moves(self.history.position()).next().is_none();
         // That the built-in network replaces a missing one was reported before.
         let loaded = self.loader.wait(&self.stop, None).ok();
-        let usable = || loaded.or_else(|| self.loader.stand_in());
-        let Some(networks) = (!over).then(usable).flatten() else {
+        let loaded = loaded.map(|networks| self.player(networks));
+        let usable = || loaded.or_else(|| self.stand_in());
+        let Some(player) = (!over).then(usable).flatten() else {
             return self.any_legal_move();
         };
         let limits = Limits {
@@ -262,7 +282,7 @@ impl Task {
         };
         let (mut tree, stop) = (Tree::default(), StopSignal::default());
         let history = self.history.clone();
-        let outcome = self.search(&networks, &mut tree, history, limits, None, &stop);
+        let outcome = self.search(&player, &mut tree, history, limits, None, &stop);
         self.answer_from(outcome)
             .unwrap_or_else(|| self.any_legal_move())
     }
