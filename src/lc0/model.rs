@@ -68,15 +68,16 @@ pub(crate) mod tensor_name {
     pub(crate) const MLH: &str = "/output/mlh";
 }
 
-/// The type of a model's weights and of its computation. Inputs and outputs are float32 in every case.
+/// The type of a model's weights and of its computation. Inputs and outputs are float32 in every case. lc0's names for
+/// them are accepted, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum DataType {
     /// 32-bit floats: exact, runs everywhere.
     #[default]
-    #[value(name = "fp32")]
+    #[value(name = "fp32", alias = "f32")]
     Float32,
     /// 16-bit floats: half the size, for GPUs.
-    #[value(name = "fp16")]
+    #[value(name = "fp16", alias = "f16")]
     Float16,
     /// 16-bit floats with the range of 32-bit ones, for recent GPUs.
     #[value(name = "bf16")]
