@@ -57,6 +57,9 @@ pub struct Description {
     pub encoding: Option<String>,
     /// The lowest lc0 version that reads the file.
     pub min_version: Option<String>,
+    /// Bytes after the complete network, if there are any; they are ignored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ignored_bytes: Option<usize>,
     /// The licence stated in the file.
     pub license: Option<String>,
     /// Training metadata of the file.
@@ -127,6 +130,7 @@ impl Description {
             parameters: layers.map(|_| parameters),
             encoding: layers.map(|_| encodings.join(", ")),
             min_version: proto.min_version.as_ref().map(ToString::to_string),
+            ignored_bytes: Some(net.ignored_bytes()).filter(|&bytes| bytes > 0),
             license: proto.license.clone().filter(|text| !text.is_empty()),
             training: proto.training_params.as_ref().map(training),
         }
@@ -288,6 +292,10 @@ impl fmt::Display for Description {
         }
         if let Some(version) = &self.min_version {
             line("min version", &format!("lc0 {version}"))?;
+        }
+        if let Some(bytes) = self.ignored_bytes {
+            let text = format!("{bytes} bytes after the complete network");
+            line("ignored", &text)?;
         }
         if let Some(training) = &self.training {
             line("training", &training.to_string())?;

@@ -2,7 +2,7 @@
 
 use std::{fs::File, io::Read, path::Path};
 
-use flate2::read::MultiGzDecoder;
+use flate2::{bufread::GzDecoder, read::MultiGzDecoder};
 use prost::{Message, bytes::Bytes};
 
 use super::{
@@ -37,12 +37,13 @@ pub struct Net {
     format: Format,
     name: Option<String>,
     sha256: String,
+    ignored_bytes: usize,
 }
 
 impl Net {
     /// Reads a network from the bytes of a file, compressed or not.
     pub fn parse(bytes: &[u8]) -> Result<Net, NetError> {
-        let raw = unpack(bytes)?;
+        let (raw, ignored_bytes) = unpack(bytes)?;
         wire::check_network(&raw)?;
         let message = proto::ProtoNet::decode(raw).map_err(|error| NetError::Protobuf {
             what: "network",
@@ -58,6 +59,7 @@ impl Net {
             format,
             name: None,
             sha256: sha256(bytes),
+            ignored_bytes,
         };
         match format.structure {
             Structure::Onnx => net.embedded_onnx().map(|_| ())?,
@@ -100,6 +102,11 @@ impl Net {
     /// The SHA-256 of the file as it was read, in hexadecimal.
     pub fn sha256(&self) -> &str {
         &self.sha256
+    }
+
+    /// Bytes of the file after the complete network, which gzip and lc0 ignore, too.
+    pub fn ignored_bytes(&self) -> usize {
+        self.ignored_bytes
     }
 
     /// Structure, heads, planes and activations.
@@ -159,23 +166,11 @@ pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, NetError> {
     files::read_at_once(path, MAX_BYTES).map_err(|error| NetError::from(error).in_file(path))
 }
 
-/// The protobuf bytes of a file.
-fn unpack(bytes: &[u8]) -> Result<Bytes, NetError> {
-    let raw = match bytes.starts_with(&GZIP) {
-        false => bytes.to_vec(),
-        true => {
-            let (mut raw, mut decoder) = (Vec::new(), MultiGzDecoder::new(bytes));
-            // The rest is unpacked only if this begins like a network.
-            let mut read = |most: u64, raw: &mut Vec<u8>| {
-                let part = decoder.by_ref().take(most).read_to_end(raw);
-                part.map_err(NetError::Gzip)
-            };
-            read(START, &mut raw)?;
-            if raw.starts_with(&RAW_PREFIX) {
-                read(MAX_BYTES + 1 - START, &mut raw)?;
-            }
-            raw
-        }
+/// The protobuf bytes of a file, and how many other bytes follow them.
+fn unpack(bytes: &[u8]) -> Result<(Bytes, usize), NetError> {
+    let (raw, ignored) = match bytes.starts_with(&GZIP) {
+        false => (bytes.to_vec(), 0),
+        true => unpack_gzip(bytes)?,
     };
     if raw.len() as u64 > MAX_BYTES {
         return Err(NetError::TooLarge {
@@ -184,9 +179,30 @@ fn unpack(bytes: &[u8]) -> Result<Bytes, NetError> {
         });
     }
     match raw.starts_with(&RAW_PREFIX) {
-        true => Ok(raw.into()),
+        true => Ok((raw.into(), ignored)),
         false => Err(not_a_network(&raw)),
     }
+}
+
+/// Unpacks a gzip file of one or more parts; returns also the number of bytes after the last one, such as the padding of
+/// an archive. Of what does not begin like a network, only the start is unpacked, and of what is too large, one byte too
+/// many.
+fn unpack_gzip(bytes: &[u8]) -> Result<(Vec<u8>, usize), NetError> {
+    let (mut raw, mut rest) = (Vec::new(), bytes);
+    while rest.starts_with(&GZIP) {
+        let mut part = GzDecoder::new(rest);
+        for most in [START, MAX_BYTES + 1] {
+            let missing = most.saturating_sub(raw.len() as u64);
+            let read = part.by_ref().take(missing).read_to_end(&mut raw);
+            read.map_err(NetError::Gzip)?;
+            let is_begun = raw.len() as u64 >= START;
+            if is_begun && !raw.starts_with(&RAW_PREFIX) || raw.len() as u64 > MAX_BYTES {
+                return Ok((raw, 0));
+            }
+        }
+        rest = part.into_inner();
+    }
+    Ok((raw, rest.len()))
 }
 
 fn not_a_network(bytes: &[u8]) -> NetError {
@@ -259,15 +275,35 @@ mod tests {
         assert!(check_version(Some(&version(1, 0, 0))).is_err());
     }
 
+    fn pack(bytes: &[u8]) -> Vec<u8> {
+        use std::io::Write;
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// Programs that copy files from tapes and archives pad them.
+    #[test]
+    fn bytes_after_a_complete_gzip_file_are_ignored_and_counted() {
+        let raw = [&RAW_PREFIX[..], b"\x12\x03GPL"].concat();
+        let packed = pack(&raw);
+        let unpacked = |bytes: &[u8]| unpack(bytes).map(|(raw, ignored)| (raw.to_vec(), ignored));
+        assert_eq!(unpacked(&packed).unwrap(), (raw.clone(), 0));
+        for rest in [&[0; 512][..], b"x"] {
+            let followed = [&packed[..], rest].concat();
+            assert_eq!(unpacked(&followed).unwrap(), (raw.clone(), rest.len()));
+        }
+        // What begins like another part has to be one, and a damaged part is no rest.
+        assert!(unpacked(&[&packed[..], &GZIP].concat()).is_err());
+        for end in 2..packed.len() {
+            assert!(unpacked(&packed[..end]).is_err(), "{end}");
+        }
+        assert!(error(&pack(b"other bytes")).contains("6f 74 68 65 72"));
+    }
+
     /// bgzip and others write a file in parts.
     #[test]
     fn a_gzip_file_may_have_several_parts() {
-        use std::io::Write;
-        let pack = |bytes: &[u8]| {
-            let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-            encoder.write_all(bytes).unwrap();
-            encoder.finish().unwrap()
-        };
         let raw = [&RAW_PREFIX[..], b"\x12\x03GPL"].concat();
         let whole = error(&pack(&raw));
         assert!(whole.contains("is missing"), "{whole}");
