@@ -237,7 +237,13 @@ type Parsed = (Cli, Result<Layers>);
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::Error> {
     let rows = Options::default().rows();
     let mut command = command(&rows);
-    let matches = command.try_get_matches_from_mut(arguments)?;
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let matches = command
+        .try_get_matches_from_mut(&arguments)
+        .map_err(|error| match error.kind() {
+            ErrorKind::InvalidUtf8 => command.error(error.kind(), not_utf8(&arguments)),
+            _ => error,
+        })?;
     let cli = Cli::from_arg_matches(&matches)?;
     let path = subcommand_path(&matches);
     let mut refused = rows.iter().filter(|row| !is_accepted(row, &path));
@@ -267,6 +273,16 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
         }
     }
     Ok((cli, config.map(|()| layers)))
+}
+
+/// The message about arguments that are not UTF-8.
+fn not_utf8(arguments: &[OsString]) -> String {
+    let wrong = arguments.iter().filter(|text| text.to_str().is_none());
+    let wrong: Vec<_> = wrong.map(|text| text.to_string_lossy()).collect();
+    format!(
+        "not UTF-8: {}; options, and names of files in them as in --weights FILE, must be UTF-8: rename the file",
+        wrong.join(", ")
+    )
 }
 
 /// The command line with all flags.
@@ -421,6 +437,19 @@ mod tests {
     fn the_command_is_well_formed() {
         let rows = Options::default().rows();
         command(&rows).debug_assert();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn options_that_are_not_utf8_are_named() {
+        use std::os::unix::ffi::OsStringExt;
+        let network = OsString::from_vec(b"/nets/\xff.pb.gz".to_vec());
+        let arguments = ["scorn".into(), "--weights".into(), network];
+        let error = parse(arguments).err().unwrap().to_string();
+        assert!(
+            error.contains("not UTF-8: /nets/\u{fffd}.pb.gz;") && error.contains("rename the file"),
+            "{error}"
+        );
     }
 
     /// The examples below the options are printed as they are written: no line is too long.
