@@ -15,7 +15,7 @@ use crate::{
         Calibration, ConvertOptions, DataType, InputFormat, Net, NetError, OnnxModel, Operators,
         calibration_model, from_onnx, to_onnx,
     },
-    network::source::built_in_model,
+    network::source::{built_in_model, discovered},
 };
 
 /// Maximum size of an ONNX model, which is protobuf's.
@@ -27,7 +27,8 @@ const MAX_MODEL_BYTES: u64 = i32::MAX as u64;
 /// same model.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ConvertArgs {
-    /// The network: .pb.gz, .pb or .onnx, or `<built in dense>`.
+    /// The network: .pb.gz, .pb or .onnx, `<built in dense>`, or `<autodiscover>` for the newest file here or beside the
+    /// program.
     ///
     /// The other networks inside the program are sparse; lc0 does not know their inputs, so they cannot be converted.
     pub network: PathBuf,
@@ -62,6 +63,17 @@ pub type Calibrator<'a> = &'a dyn Fn(&OnnxModel, &[String]) -> Result<Calibratio
 
 /// Runs `scorn convert`; the calibrator is called for int8 only.
 pub fn convert(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
+    convert_file(
+        &ConvertArgs {
+            network: discovered(&args.network)?,
+            ..args.clone()
+        },
+        calibrator,
+    )
+}
+
+/// The same for a network whose name is its path, or that of a network inside the program.
+fn convert_file(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
     let built_in = built_in_model(&args.network)?;
     let is_onnx = built_in.is_some() || has_ending(&args.network, ".onnx");
     let output = match &args.output {

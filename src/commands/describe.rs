@@ -2,18 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::{
     lc0::{ConvertOptions, Net, OnnxDescription, format::Structure, read_file, to_onnx},
-    network::source::built_in_model,
+    network::source::{built_in_model, discovered},
     sparse::file,
+    terminal::eprint_line,
 };
 
 /// Describe a network: architecture, size, formats, licence.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DescribeArgs {
-    /// The networks: .pb.gz, .pb or .onnx, or `<built in>`.
+    /// The networks: .pb.gz, .pb or .onnx, `<built in>`, or `<autodiscover>` for the newest file here or beside the
+    /// program.
     #[arg(required = true)]
     pub networks: Vec<PathBuf>,
     /// Print JSON, one object per line.
@@ -21,20 +23,40 @@ pub struct DescribeArgs {
     pub json: bool,
 }
 
-/// Runs `scorn describe`.
+/// Runs `scorn describe`. A network that cannot be described does not keep the others from it.
+///
+/// # Errors
+/// When a network cannot be described.
 pub fn describe(args: &DescribeArgs) -> Result<()> {
-    for (index, path) in args.networks.iter().enumerate() {
-        let text = describe_file(path, args.json)?;
-        if index > 0 && !args.json {
+    let (mut described, mut failed) = (0, 0);
+    for path in &args.networks {
+        let text = match describe_file(path, args.json) {
+            Ok(text) => text,
+            Err(error) if args.networks.len() == 1 => return Err(error),
+            Err(error) => {
+                eprint_line(format_args!("scorn: {error:#}"));
+                failed += 1;
+                continue;
+            }
+        };
+        if described > 0 && !args.json {
             print_line!();
         }
         print_line!("{}", text.trim_end_matches('\n'));
+        described += 1;
+    }
+    if failed > 0 {
+        bail!(
+            "{failed} of {} networks cannot be described",
+            failed + described
+        );
     }
     Ok(())
 }
 
 /// The description of one file, as text or as a line of JSON.
 fn describe_file(path: &Path, json: bool) -> Result<String> {
+    let path = &discovered(path)?;
     if let Some(bytes) = built_in_model(path)? {
         return describe_onnx(path, bytes, json);
     }

@@ -387,6 +387,67 @@ fn tune_writes_what_it_measured_with() {
     );
 }
 
+/// A network that cannot be described does not keep the others from it.
+#[test]
+fn describe_goes_on_after_a_bad_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = folder.path().join("bad.pb.gz");
+    std::fs::write(&bad, "no network").unwrap();
+    let bad = bad.to_str().unwrap();
+    let output = scorn(&["describe", bad, TINY, bad, "<built in>"]);
+    assert_eq!(output.status.code(), Some(1));
+    let (text, errors) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert_eq!(text.matches("sha256 ").count(), 2, "{text}");
+    assert!(!text.starts_with('\n'), "{text}");
+    assert_eq!(errors.matches(bad).count(), 2, "{errors}");
+    assert!(
+        errors.contains("2 of 4 networks cannot be described"),
+        "{errors}"
+    );
+    let errors = scorn(&["describe", bad]).stderr;
+    assert_eq!(String::from_utf8_lossy(&errors).lines().count(), 1);
+}
+
+#[test]
+fn commands_take_the_newest_network_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(TINY, folder.path().join("newest.onnx")).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+        command.args(arguments).current_dir(&folder);
+        stdout(&command.output().unwrap())
+    };
+    assert!(run(&["describe", "<autodiscover>"]).contains("newest.onnx"));
+    assert!(run(&["convert", "<autodiscover>"]).starts_with("newest.pb.gz ("));
+}
+
+/// Until there is another network, the built-in one plays as if it had been chosen.
+#[test]
+fn the_built_in_network_stands_in_with_the_options_that_it_recommends() {
+    let priors = |weights: &str| {
+        let mut session = Session::with(&["--weights", weights, "--threads", "1"]);
+        session.send("setoption name VerboseMoveStats value true");
+        session.send("position startpos moves e2e4");
+        session.send("go nodes 1");
+        let lines = session.until("bestmove");
+        session.end();
+        let prior = |line: &String| {
+            let (before, after) = line.split_once("(P:")?;
+            let name = before.split_whitespace().nth(2)?.to_owned();
+            Some((name, after.split_once(')')?.0.trim().to_owned()))
+        };
+        let mut priors: Vec<_> = lines.iter().filter_map(prior).collect();
+        priors.sort();
+        priors
+    };
+    let chosen = priors("<built in>");
+    assert!(chosen.len() >= 20, "{chosen:?}");
+    assert_eq!(priors("/no/such/network.pb.gz"), chosen);
+}
+
 #[test]
 fn one_network_predicts_the_moves_of_all_ratings() {
     let described = |name: &str| {

@@ -7,4 +7,4 @@ pub mod calibrate;
 pub mod network;
 pub mod recommended;
 
-pub use self::network::{Network, NetworkSource, WeightsError, built_in_model};
+pub use self::network::{Network, NetworkSource, WeightsError, built_in_model, discovered};

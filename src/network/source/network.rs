@@ -43,6 +43,12 @@ pub enum WeightsError {
         names = built_in::names()
     )]
     WrongBuiltIn(String),
+    /// A name in which bytes that are not UTF-8 were replaced.
+    #[error(
+        "network {0}: there is no such file; its name has characters that are not UTF-8, which options must be: \
+         rename the file"
+    )]
+    NotUtf8(String),
     /// The file is a sparse network that cannot be used.
     #[error("network {network}: {error}")]
     Sparse {
@@ -248,7 +254,25 @@ impl ParsedNetwork {
 pub fn file_of(weights: &str) -> Result<PathBuf, WeightsError> {
     match weights.trim() {
         AUTODISCOVER => discover(),
-        path => check_is_file(path).map(|()| PathBuf::from(path)),
+        path => {
+            check_is_file(path)?;
+            let file = PathBuf::from(path);
+            match path.contains(char::REPLACEMENT_CHARACTER) && !file.exists() {
+                true => Err(WeightsError::NotUtf8(path.to_owned())),
+                false => Ok(file),
+            }
+        }
+    }
+}
+
+/// The path of a network that a command is given, with the newest file in place of [`AUTODISCOVER`].
+///
+/// # Errors
+/// When the newest file is wanted, and there is none.
+pub fn discovered(path: &Path) -> Result<PathBuf, WeightsError> {
+    match path.to_str().map(str::trim) {
+        Some(AUTODISCOVER) => discover(),
+        _ => Ok(path.to_owned()),
     }
 }
 
@@ -361,7 +385,8 @@ fn candidates(folder: &Path) -> Vec<(SystemTime, PathBuf)> {
         false => Net::begins_like_one(&entry.path()),
     });
     let dated = networks.filter_map(|entry| {
-        let changed = entry.metadata().ok()?.modified().ok()?;
+        // Of a link, the date of the file that it names.
+        let changed = fs::metadata(entry.path()).ok()?.modified().ok()?;
         Some((changed, entry.path()))
     });
     dated.collect()
@@ -420,6 +445,25 @@ mod tests {
         assert!(candidates(folder.path()).is_empty());
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_as_old_as_its_file() {
+        let [folder, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let network = |path: PathBuf, age: u64| {
+            fs::write(&path, b"\x0d\xc0\x01\x00\x00\x12\x03GPL").unwrap();
+            let changed = SystemTime::now() - std::time::Duration::from_secs(age);
+            let file = fs::File::options().append(true).open(&path).unwrap();
+            file.set_modified(changed).unwrap();
+            path
+        };
+        let old = network(elsewhere.path().join("old.pb"), 2000);
+        network(folder.path().join("newer.pb"), 1000);
+        std::os::unix::fs::symlink(old, folder.path().join("link.pb")).unwrap();
+        let found = candidates(folder.path());
+        assert_eq!(found.len(), 2);
+        assert!(found.into_iter().max().unwrap().1.ends_with("newer.pb"));
+    }
+
     #[test]
     fn what_is_not_a_network_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
@@ -437,6 +481,8 @@ mod tests {
         }
         let error = error_of("/nowhere/x.pb.gz");
         assert!(error.contains("/nowhere/x.pb.gz"), "{error}");
+        let error = error_of("/nowhere/\u{fffd}.pb.gz");
+        assert!(error.contains("not UTF-8"), "{error}");
         for name in ["<built in human>", "<built-in odds>"] {
             let error = error_of(name);
             assert!(
