@@ -430,12 +430,17 @@ fn considers_only_searchmoves() {
         let text = format!(" multipv {index} ");
         assert!(lines.iter().any(|l| l.contains(&text)), "{text}");
     }
-    // The mate ends the search before every move was visited; all are reported, those without visits last.
+    // All moves are reported, those without visits last.
     session.send("setoption name MultiPV value 500");
     session.send("setoption name PerPVCounters value true");
     session.send("position fen 7k/8/5KQ1/8/8/8/8/8 w - - 0 1");
-    let (_, lines) = session.go("go nodes 5000");
+    let (_, lines) = session.go("go nodes 12");
     check_all_lines(&lines, 23);
+    // A mate does not end the search, because other moves are wanted.
+    let (best, lines) = session.go("go nodes 5000");
+    assert_eq!(best, "g6g7");
+    let second = lines.iter().rfind(|line| line.contains(" multipv 2 "));
+    assert!(second.unwrap().contains("mate 2"), "{second:?}");
     session.send("position startpos");
     let (_, lines) = session.go("go nodes 40");
     check_all_lines(&lines, 20);
