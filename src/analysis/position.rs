@@ -35,7 +35,7 @@ const ROUGH_PART: f32 = 0.5;
 const ALTERNATIVES: usize = 2;
 /// By how much more than the move that gains least a missed trap must gain in practice, in W-L, to be looked
 /// at: likely mistakes are not searched for after every move.
-const MIN_PRACTICAL_EXCESS: f32 = 0.1;
+const MIN_PRACTICAL_EXCESS: f32 = 0.05;
 /// The effort of a search of one reply alone, as a multiple of the limits for a position.
 const ALONE: f64 = 0.5;
 /// The effort of the searches that confirm a trap. With that of a position, a move can seem to cost nothing because the

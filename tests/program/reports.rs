@@ -64,7 +64,7 @@ fn a_report_contains_the_whole_analysis() {
         found["how"]
             .as_str()
             .unwrap()
-            .contains("400 nodes a position, ScLimit 32")
+            .contains("400 nodes a position, ScLimit 1000")
     );
     let games = found["games"].as_array().unwrap();
     assert_eq!(games.len(), 2);

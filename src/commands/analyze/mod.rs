@@ -45,9 +45,10 @@ use crate::{
 /// Nodes per position if no limit is given.
 const DEFAULT_NODES: u64 = 10_000;
 
-/// Defaults for whole games: the number of lines, and ScLimit, without which no traps can be found.
+/// Defaults for whole games: the number of lines, and ScLimit, after which mistakes have about as many visits as people
+/// make them (docs/analysis.md).
 const REVIEW_LINES: usize = 4;
-const REVIEW_LIMIT: i32 = 32;
+const REVIEW_LIMIT: i32 = 1000;
 
 /// Printed below the options.
 const EXAMPLES: &str = "\
@@ -95,11 +96,11 @@ pub struct AnalyzeArgs {
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write an HTML page about the games to this file: board, moves, graphs, lines, traps. The page needs no other
-    /// files. ScLimit becomes 32, unless it is set, and MultiPV at least 4.
+    /// files. ScLimit becomes 1000, unless it is set, and MultiPV at least 4.
     #[arg(long, value_name = "FILE", requires = "games", conflicts_with_all = ["fen", "epd"])]
     pub html: Option<PathBuf>,
     /// Write the games to this file with evaluations, glyphs for mistakes and comments about traps, which replace
-    /// their comments and variations; clock times are kept. ScLimit becomes 32, unless it is set, and MultiPV at least 4.
+    /// their comments and variations; clock times are kept. ScLimit becomes 1000, unless it is set, and MultiPV at least 4.
     #[arg(long, value_name = "FILE", requires = "games", conflicts_with_all = ["fen", "epd"])]
     pub annotate: Option<PathBuf>,
     /// Overwrite the files of --html and --annotate if they exist.
