@@ -1,5 +1,5 @@
-//! Traps, as statements with evidence: *this* reply, which looks natural and which people play in a stated share of such
-//! positions, loses a stated amount against best play, and the move that sets the trap costs a stated amount.
+//! Traps, as statements with evidence: *this* reply, which looks natural and which people play in a stated share of
+//! such positions, loses a stated amount against best play, and the move that sets the trap costs a stated amount.
 //!
 //! A *likely mistake* is a property of a position: a move that the model of the player, which does not calculate,
 //! expects, and that loses. The loss is the difference between the plain search of the position and a plain search of
@@ -25,9 +25,9 @@ pub const MAX_OBVIOUS: f32 = 0.6;
 /// The largest part of a trap's worth that another good move may offer.
 pub const MAX_USUAL: f32 = 0.5;
 
-/// The share (0 to 1) of players of this rating who play a move that the model expects with the probability `policy` and
-/// that loses this much W-L. A logistic regression on what players did in tournament games (docs/analysis.md), among
-/// them few that were rated below 1700.
+/// The share (0 to 1) of players of this rating who play a move that the model expects with the probability `policy`
+/// and that loses this much W-L. A logistic regression on what players did in tournament games (docs/analysis.md),
+/// among them few that were rated below 1700.
 pub fn share_of_players(policy: f32, loss: f32, rating: u32) -> f32 {
     let policy = policy.clamp(0.001, 0.999);
     let by_policy = 0.835 * (policy / (1.0 - policy)).ln();
@@ -96,15 +96,15 @@ impl TrapRecord {
         self.cost <= MAX_COST && loss >= MIN_LOSS && self.mistake.worth() >= MIN_WORTH
     }
 
-    /// The evidence in words, in per cent of a point: `Nxe4 looks natural (38 % by the model of a player rated 1900), but
-    /// loses 27 % of a point (Be7 is best); such moves are played in 6 % of cases; Nd5 costs 1 %`.
+    /// The evidence in words, in per cent of a point: `Nxe4 looks natural (38 % by the model of a player rated 1900),
+    /// but loses 27 % of a point (Be7 is best); such moves are played in 6 % of cases; Nd5 costs 1 %`.
     pub fn text(&self) -> String {
         let mistake = &self.mistake;
         let [policy, share] = [mistake.policy, mistake.p].map(|part| 100.0 * part);
         let [loss, cost] = [mistake.loss, self.cost].map(|wl| 50.0 * wl);
         format!(
-            "{} looks natural ({policy:.0} % by the model of {}), but loses {loss:.0} % of a point ({} is best); such moves \
-             are played in {share:.0} % of cases; {} costs {cost:.0} %",
+            "{} looks natural ({policy:.0} % by the model of {}), but loses {loss:.0} % of a point ({} is best); such \
+             moves are played in {share:.0} % of cases; {} costs {cost:.0} %",
             mistake.san, mistake.model, mistake.better, self.san
         )
     }
@@ -165,8 +165,8 @@ mod tests {
         assert!(!changed(0.11, 0.25, 0.35), "too dear");
         assert!(!changed(0.02, 0.9, 0.29), "loses too little");
         assert!(!changed(0.02, 0.2, 0.8), "hardly anybody falls for it");
-        let expected = "Nxe4 looks natural (38 % by the model of a player rated 1500), but loses 27 % of a point (Be7 is \
-                        best); such moves are played in 6 % of cases; Nd5 costs 1 %";
+        let expected = "Nxe4 looks natural (38 % by the model of a player rated 1500), but loses 27 % of a point \
+                        (Be7 is best); such moves are played in 6 % of cases; Nd5 costs 1 %";
         assert_eq!(trap.text(), expected);
     }
 }

@@ -27,8 +27,8 @@ const MAX_MODEL_BYTES: u64 = i32::MAX as u64;
 /// same model.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ConvertArgs {
-    /// The network: .pb.gz, .pb or .onnx, `<built in dense>`, or `<autodiscover>` for the newest file here or beside the
-    /// program.
+    /// The network: .pb.gz, .pb or .onnx, `<built in dense>`, or `<autodiscover>` for the newest file here or
+    /// beside the program.
     ///
     /// The other networks inside the program are sparse; lc0 does not know their inputs, so they cannot be converted.
     pub network: PathBuf,

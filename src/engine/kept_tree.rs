@@ -91,10 +91,10 @@ impl KeptTree {
         *self = KeptTree::default();
     }
 
-    /// Prepares the tree for a search. It is dropped if the options invalidate it, or if other root moves were excluded,
-    /// which biases its visits. With a strength limit it is also dropped if the same position is searched again: the
-    /// engine would become stronger each time. Whether the networks are still the same is known when they are loaded,
-    /// see [`SearchedTree::for_networks`].
+    /// Prepares the tree for a search. It is dropped if the options invalidate it, or if other root moves were
+    /// excluded, which biases its visits. With a strength limit it is also dropped if the same position is searched
+    /// again: the engine would become stronger each time. Whether the networks are still the same is known when they
+    /// are loaded, see [`SearchedTree::for_networks`].
     pub fn begin(
         &mut self,
         options: &Options,

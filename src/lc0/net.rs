@@ -184,9 +184,9 @@ fn unpack(bytes: &[u8]) -> Result<(Bytes, usize), NetError> {
     }
 }
 
-/// Unpacks a gzip file of one or more parts; returns also the number of bytes after the last one, such as the padding of
-/// an archive. Of what does not begin like a network, only the start is unpacked, and of what is too large, one byte too
-/// many.
+/// Unpacks a gzip file of one or more parts; returns also the number of bytes after the last one, such as the padding
+/// of an archive. Of what does not begin like a network, only the start is unpacked, and of what is too large, one byte
+/// too many.
 fn unpack_gzip(bytes: &[u8]) -> Result<(Vec<u8>, usize), NetError> {
     let (mut raw, mut rest) = (Vec::new(), bytes);
     while rest.starts_with(&GZIP) {

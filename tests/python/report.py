@@ -4,7 +4,8 @@
 usage: report.py SCORN [--axe AXE.MIN.JS] [--screenshots FOLDER]
 
 Needs the packages chess and playwright, and Chromium (`apt-get install chromium`, or `playwright install chromium`);
-without playwright or Chromium it says SKIPPED. The page must work from a file, without any request and without an error in the console.
+without playwright or Chromium it says SKIPPED. The page must work from a file, without any request and without an error
+in the console.
 """
 
 import argparse

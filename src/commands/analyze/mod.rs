@@ -100,7 +100,8 @@ pub struct AnalyzeArgs {
     #[arg(long, value_name = "FILE", requires = "games", conflicts_with_all = ["fen", "epd"])]
     pub html: Option<PathBuf>,
     /// Write the games to this file with evaluations, glyphs for mistakes and comments about traps, which replace
-    /// their comments and variations; clock times are kept. ScLimit becomes 1000, unless it is set, and MultiPV at least 4.
+    /// their comments and variations; clock times are kept. ScLimit becomes 1000, unless it is set, and MultiPV at
+    /// least 4.
     #[arg(long, value_name = "FILE", requires = "games", conflicts_with_all = ["fen", "epd"])]
     pub annotate: Option<PathBuf>,
     /// Overwrite the files of --html and --annotate if they exist.
