@@ -124,9 +124,8 @@ class Status:
     def own_path(self):
         return os.path.join(self.folder, f"watch-{os.getpid()}.json")
 
-    def write(self, name, values):
+    def write(self, path, values):
         os.makedirs(self.folder, exist_ok=True)
-        path = os.path.join(self.folder, name)
         part = f"{path}.{os.getpid()}"
         try:
             with open(part, "w", encoding="utf-8") as file:
@@ -144,7 +143,7 @@ class Status:
             due = None if deadline is None else time.time() + deadline - time.monotonic()
             own = {"pid": os.getpid(), "state": state, "updated": time.time(), "due": due}
             try:
-                self.write(os.path.basename(self.own_path()), own | self.counters)
+                self.write(self.own_path(), own | self.counters)
             except OSError as error:
                 # The game matters more. Said once, as it will be so for every move.
                 if not self.has_failed:
@@ -172,7 +171,7 @@ class Status:
             for name in COUNTERS:
                 value = counters.get(name, 0)
                 totals[name] = max(totals[name], value) if name == "slowest" else totals[name] + value
-            self.write("total.json", totals)
+            self.write(path, totals)
             os.remove(self.own_path())
 
 

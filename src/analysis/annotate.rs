@@ -4,13 +4,10 @@ use shakmaty::Color;
 
 use super::{
     record::{LineRecord, PositionRecord},
-    review::{GameReview, ReviewedMove, TrapMoment, best_objectively, objective_wdl},
+    review::{GameReview, ReviewedMove, TrapMoment, best_objectively, objective_wdl, wl},
     traps::TrapRecord,
 };
-use crate::{
-    chess::wdl::Value,
-    pgn::write::{GameText, white_eval, white_wdl},
-};
+use crate::pgn::write::{GameText, white_eval, white_wdl};
 
 /// The PGN of a reviewed game.
 pub fn annotated_pgn(review: &GameReview) -> String {
@@ -93,11 +90,5 @@ fn eval(line: &LineRecord, turn: Color) -> String {
         .objective
         .as_ref()
         .map_or(line.mate, |found| found.mate);
-    let [win, draw, loss] = objective_wdl(line).map(|part| part as f32 / 1000.0);
-    let value = Value {
-        wl: win - loss,
-        d: draw,
-        m: 0.0,
-    };
-    white_eval(value, mate, turn)
+    white_eval(wl(objective_wdl(line)), mate, turn)
 }

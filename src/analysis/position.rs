@@ -241,13 +241,12 @@ impl Analyzer {
                 m: setup::move_text(position, m, chess960),
                 san: first_san(position, &[m]),
                 policy,
-                p: 0.0,
+                p: traps::share_of_players(policy, loss, rating),
                 loss,
                 better: first_san(position, &best.pv),
                 model: model.clone(),
                 rating,
-            }
-            .with_loss(loss);
+            };
             if worst
                 .as_ref()
                 .is_none_or(|worst| found.worth() > worst.worth())

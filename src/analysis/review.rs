@@ -146,7 +146,7 @@ impl GameReview {
 }
 
 /// W-L of probabilities in per mille.
-fn wl(wdl: [u32; 3]) -> f32 {
+pub(super) fn wl(wdl: [u32; 3]) -> f32 {
     (wdl[0] as f32 - wdl[2] as f32) / 1000.0
 }
 

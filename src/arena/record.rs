@@ -413,6 +413,13 @@ mod tests {
         ] {
             assert!(text.contains(tag), "{text}");
         }
+        let twins = Labels {
+            names: ["a", "b"],
+            engines: ["Scorn 1"; 2],
+            ..LABELS
+        };
+        let text = game_text(round, &start, &played(&start), &twins);
+        assert!(text.contains("[White \"a\"]") && text.contains("[BlackEngine \"Scorn 1\"]"));
         let day = |days: u64| date_of(UNIX_EPOCH + std::time::Duration::from_secs(86_400 * days));
         for (days, expected) in [
             (0, "1970.01.01"),

@@ -3,10 +3,7 @@
 
 use shakmaty::{Chess, Color, EnPassantMode, Position, fen::Fen, san::SanPlus};
 
-use crate::chess::{
-    PackedMove,
-    wdl::{self, Value},
-};
+use crate::chess::{PackedMove, wdl};
 
 /// Maximum line length, unless a comment is longer.
 const LINE: usize = 100;
@@ -89,12 +86,13 @@ impl GameText<'_> {
     }
 }
 
-/// White's evaluation for a mark `[%eval 0.31]` or `[%eval #-4]`, of a value and perhaps a mate that are `side`'s.
-pub fn white_eval(value: Value, mate: Option<i32>, side: Color) -> String {
+/// White's evaluation for a mark `[%eval 0.31]` or `[%eval #-4]`, of a W-L (-1 to 1) and perhaps a mate that are
+/// `side`'s.
+pub fn white_eval(wl: f32, mate: Option<i32>, side: Color) -> String {
     if let Some(moves) = mate {
         return format!("#{}", side.fold_wb(moves, -moves));
     }
-    let pawns = wdl::pawns(value.wl);
+    let pawns = wdl::pawns(wl);
     // No "-0.00".
     format!("{:.2}", side.fold_wb(pawns, -pawns) + 0.0)
 }

@@ -310,7 +310,7 @@ pub(super) fn preferred(
 /// The moves to choose from, the best-ranked first: that one alone, if it wins or nothing is left to decide.
 fn candidates(state: &SearchState, params: &SearchParams, job: &Job) -> Vec<RootMove> {
     let mut moves = ranked(state, params);
-    let wins = |m: &RootMove| m.child.bounds().result() == Some(1);
+    let wins = |m: &RootMove| m.child.is_won();
     if state.root().is_proven() || moves.first().is_some_and(wins) {
         moves.truncate(1);
         return moves;

@@ -226,7 +226,7 @@ fn comment(played: &PlayedMove, turn: Color) -> String {
         Score::Mate(moves) => Some(moves),
         _ => None,
     };
-    let eval = white_eval(value, mate, turn);
+    let eval = white_eval(value.wl, mate, turn);
     let wdl = white_wdl(wdl::per_mille(value), turn);
     let (depth, nodes) = (search_result.depth, search_result.visits);
     format!("[%eval {eval},{depth}] [%wdl {wdl}] [%nodes {nodes}]")

@@ -383,15 +383,10 @@ fn a_stopped_match_has_its_result_and_goes_on_by_the_same_command() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let deadline = Instant::now() + TIMEOUT;
-        while fs::metadata(&stoppable.pgn).map_or(0, |file| file.len()) == 0 {
-            assert!(Instant::now() < deadline);
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let sent = Command::new("kill")
-            .args(["-s", signal, &child.id().to_string()])
-            .status();
-        assert!(sent.unwrap().success());
+        wait_until("a game is written", || {
+            fs::metadata(&stoppable.pgn).is_ok_and(|file| file.len() > 0)
+        });
+        send_signal(signal, child.id());
         assert_eq!(child.wait().unwrap().code(), Some(1));
         let Output { stdout, stderr, .. } = child.wait_with_output().unwrap();
         let message: serde_json::Value = serde_json::from_slice(&stdout).unwrap();
@@ -666,9 +661,9 @@ fn is_running(process: &str) -> bool {
         .success()
 }
 
-fn interrupt(process: u32) {
+fn send_signal(name: &str, process: u32) {
     let sent = Command::new("kill")
-        .args(["-s", "INT", &process.to_string()])
+        .args(["-s", name, &process.to_string()])
         .status();
     assert!(sent.unwrap().success());
 }
@@ -689,12 +684,12 @@ fn a_second_interrupt_kills_engines_that_hang() {
     let read = |name: &str| fs::read_to_string(folder.path(name)).unwrap_or_default();
     wait_until("the engine hangs", || read("hangs.pid").ends_with('\n'));
     let process = read("hangs.pid");
-    interrupt(child.id());
+    send_signal("INT", child.id());
     wait_until("the program has said how to end at once", || {
         read("stderr").contains("Ctrl-C again ends it at once")
     });
     assert!(is_running(&process));
-    interrupt(child.id());
+    send_signal("INT", child.id());
     assert_eq!(child.wait().unwrap().code(), Some(128 + 2));
     wait_until("the engine has ended", || !is_running(&process));
 }
