@@ -1,6 +1,7 @@
 //! `scorn tune`: the best backend, threads and batch size on this machine. Where positions are evaluated one by one
 //! (`sparse`), the batch size is left to the search (larger batches would be faster there and weaker), and the threads
-//! are those of the fastest search: what they wait for is the tree.
+//! are those of the fastest search: what they wait for is the tree. Backends are compared by searches with the settings
+//! that are best for each.
 
 use std::{
     path::{Path, PathBuf},
@@ -34,8 +35,8 @@ const MIDDLEGAME: &str =
 /// Find the fastest Backend, Threads and MinibatchSize for this machine and network.
 ///
 /// Measures all backends that work, or the one that is named by --backend, and prints the settings as lines of a
-/// configuration file, with the BackendOptions and network that they were measured with. A MinibatchSize of 0 leaves
-/// the batch size to the search.
+/// configuration file, with the BackendOptions and network that they were measured with. The backend with the fastest
+/// search is taken. A MinibatchSize of 0 leaves the batch size to the search.
 #[derive(Clone, Debug, Args)]
 pub struct TuneArgs {
     /// Write the result to this configuration file (other lines of it are kept); see --config.
@@ -146,16 +147,7 @@ fn fastest<'a>(
             }
         };
         let tuned = tune_one(&evaluator, &options, time)?;
-        let Speed {
-            evals_per_second,
-            threads,
-            batch,
-            ..
-        } = tuned.speed;
-        print_line!(
-            "{backend:10} {evals_per_second:8.0} evals/s without a search, with {threads} thread(s), batch {batch}"
-        );
-        if best.is_none_or(|(_, best)| evals_per_second > best.speed.evals_per_second) {
+        if best.is_none_or(|(_, best)| tuned.nodes_per_second > best.nodes_per_second) {
             best = Some((backend, tuned));
         }
     }
@@ -165,17 +157,17 @@ fn fastest<'a>(
 /// The best settings of a backend.
 #[derive(Clone, Copy, Debug)]
 struct Tuned {
-    /// Its speed with them.
-    speed: Speed,
-    /// The options; 0 leaves the choice to the search.
+    /// The options; a batch size of 0 leaves the choice to the search.
     threads: usize,
     minibatch_size: usize,
+    /// The speed of a search with them.
+    nodes_per_second: f64,
 }
 
 fn tune_one(evaluator: &Arc<dyn Evaluator>, options: &Options, time: Duration) -> Result<Tuned> {
     match evaluator.info().computes_at_once {
         true => tune_search(evaluator, options, time),
-        false => tune_batches(&**evaluator, time),
+        false => tune_batches(evaluator, options, time),
     }
 }
 
@@ -186,27 +178,24 @@ fn tune_search(evaluator: &Arc<dyn Evaluator>, options: &Options, time: Duration
         if threads > cores() && threads > 1 {
             break;
         }
-        let nodes = nodes_per_second(evaluator, options, threads, time)?;
-        let backend = &options.backend;
-        print_line!("{backend:10} {nodes:8.0} nodes/s in a search with {threads} thread(s)");
-        searched.push((threads, nodes));
+        let tuned = tuned_for(evaluator, options, threads, 0, time)?;
+        searched.push((tuned, tuned.nodes_per_second));
     }
-    Ok(Tuned {
-        speed: speed(&**evaluator, 1, cores(), time)?,
-        threads: first_of_the_fastest(&searched).context("nothing was measured")?,
-        minibatch_size: 0,
-    })
+    first_of_the_fastest(&searched).context("nothing was measured")
 }
 
-/// Nodes a second of a search of so many threads, which takes four times the `time`.
-fn nodes_per_second(
+/// Measures and prints the speed of a search with these settings, which takes four times the `time`.
+fn tuned_for(
     evaluator: &Arc<dyn Evaluator>,
     options: &Options,
     threads: usize,
+    minibatch_size: usize,
     time: Duration,
-) -> Result<f64> {
+) -> Result<Tuned> {
+    let backend = &options.backend;
     let options = Options {
         threads,
+        minibatch_size,
         ..options.clone()
     };
     let player = Player::with_evaluator(options, Arc::clone(evaluator));
@@ -223,15 +212,25 @@ fn nodes_per_second(
     let started = clock.now();
     let outcome = player.search(&mut Tree::default(), &job, &stop, &clock, &mut Silent)?;
     let taken = (clock.now() - started).as_secs_f64();
-    Ok(outcome.report.playouts as f64 / taken.max(1e-3))
+    let nodes_per_second = outcome.report.playouts as f64 / taken.max(1e-3);
+    print_line!("{backend:10} {nodes_per_second:8.0} nodes/s in a search with {threads} thread(s)");
+    Ok(Tuned {
+        threads,
+        minibatch_size,
+        nodes_per_second,
+    })
 }
 
 /// The batch size with as many threads as the backend advises, then the number of threads with that size.
-fn tune_batches(evaluator: &dyn Evaluator, time: Duration) -> Result<Tuned> {
+fn tune_batches(
+    evaluator: &Arc<dyn Evaluator>,
+    options: &Options,
+    time: Duration,
+) -> Result<Tuned> {
     let advised = evaluator.info().advice.threads.min(MAX_SESSIONS);
     let mut sizes = Vec::new();
     for size in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512] {
-        let measured = speed(evaluator, size, advised, time)?;
+        let measured = speed(&**evaluator, size, advised, time)?;
         sizes.push(measured);
         if measured.ms_per_batch > 250.0 {
             break;
@@ -246,16 +245,21 @@ fn tune_batches(evaluator: &dyn Evaluator, time: Duration) -> Result<Tuned> {
     let mut threads = vec![best];
     for count in [advised / 2, (2 * advised).min(MAX_SESSIONS)] {
         if count > 0 {
-            threads.push(speed(evaluator, best.batch, count, time)?);
+            threads.push(speed(&**evaluator, best.batch, count, time)?);
         }
     }
     threads.sort_by_key(|speed| speed.threads);
-    let speed = first_of_the_fastest(&rates(&threads)).context("nothing was measured")?;
-    Ok(Tuned {
-        speed,
-        threads: speed.threads,
-        minibatch_size: speed.batch,
-    })
+    let Speed {
+        evals_per_second,
+        threads,
+        batch,
+        ..
+    } = first_of_the_fastest(&rates(&threads)).context("nothing was measured")?;
+    let backend = &options.backend;
+    print_line!(
+        "{backend:10} {evals_per_second:8.0} evals/s without a search, with {threads} thread(s), batch {batch}"
+    );
+    tuned_for(evaluator, options, threads, batch, time)
 }
 
 /// The first that reaches 93 % of the highest rate: small batches and few threads make better searches.

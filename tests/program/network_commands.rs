@@ -370,7 +370,11 @@ fn tune_writes_what_it_measured_with() {
     let name = file.to_str().unwrap();
     let tune = ["tune", "--time", "5", "--write", name];
     let words = ["-w", TINY, "-b", "rten", "-o", "threads=2"];
-    stdout(&scorn(&[&words[..], &tune].concat()));
+    let text = stdout(&scorn(&[&words[..], &tune].concat()));
+    // Backends are compared by searches, whatever they are like.
+    for speed in ["evals/s without a search", "nodes/s in a search"] {
+        assert!(text.contains(speed), "{text}");
+    }
     let tuned = std::fs::read_to_string(&file).unwrap();
     let weights = std::path::absolute(TINY).unwrap();
     let weights = format!("--weights={}", weights.display());
