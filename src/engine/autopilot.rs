@@ -128,10 +128,13 @@ fn decision(layers: &Layers, name: &'static str) -> Option<String> {
 }
 
 fn announcement(resolved: &ResolvedProfiles, set: &[String], unchanged: &[String]) -> String {
-    if resolved.settings.is_empty() {
+    if resolved.names.is_empty() {
         return "profile none: no profile applies to this game".into();
     }
     let mut text = format!("profile {}:", resolved.names.join(" + "));
+    if resolved.settings.is_empty() {
+        text += " sets nothing";
+    }
     if !set.is_empty() {
         text += &format!(" {}", set.join(", "));
     }

@@ -136,16 +136,21 @@ fn analyses_print_text_and_json() {
         "analyze",
         "--fen",
         "startpos",
+        "--fen",
+        "startpos moves e2e4",
         "--nodes",
         "200",
         "--multipv",
         "2",
     ]);
     let people = text(&output.stdout);
-    assert!(
-        people.contains("best ") && people.matches(" win ").count() == 2,
-        "{people}"
-    );
+    assert_eq!(people.matches(" win ").count(), 4, "{people}");
+    let views: Vec<_> = people
+        .lines()
+        .filter(|line| line.starts_with("  best "))
+        .map(|line| line.rsplit_once("values for ").unwrap().1)
+        .collect();
+    assert_eq!(views, ["White)", "Black)"], "{people}");
 
     let folder = tempfile::tempdir().unwrap();
     let epd = folder.path().join("a.epd");

@@ -17,6 +17,8 @@ use serde_json::Value;
 use shakmaty::{Color, uci::UciMove};
 
 const QUEEN: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1";
+/// The opponent has no queen.
+const QUEEN_TAKEN: &str = "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
 
 fn facts(fen: &str, side: Color, rating: Option<u32>) -> OddsFacts {
     OddsFacts {
@@ -373,10 +375,10 @@ fn an_odds_game_is_recognised_and_the_next_game_is_not() {
     let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
     assert_eq!(profile_lines(&lines), [LARGE_ODDS]);
     let lines = session.send_and_sync("position startpos");
-    assert_eq!(
-        profile_lines(&lines),
-        ["none: no profile applies to this game"]
-    );
+    assert_eq!(profile_lines(&lines), ["even game: sets nothing"]);
+    session.send_and_sync(&format!("position fen {QUEEN}"));
+    let lines = session.send_and_sync(&format!("position fen {QUEEN_TAKEN}"));
+    assert_eq!(profile_lines(&lines), ["odds taken: sets nothing"]);
     session.send("setoption name UCI_AnalyseMode value true");
     assert!(profile_lines(&session.send_and_sync(&format!("position fen {QUEEN}"))).is_empty());
     session.end();

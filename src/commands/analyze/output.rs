@@ -3,6 +3,7 @@
 use std::{io::Write as _, path::PathBuf};
 
 use anyhow::{Context, Result};
+use shakmaty::Position as _;
 
 use super::AnalyzeArgs;
 use crate::{
@@ -114,9 +115,10 @@ fn text(record: &PositionRecord, item: &Item) -> String {
         (None, None) => String::new(),
     };
     text += &format!(
-        "  best {best}  ({} nodes, {:.1} s){verdict}\n",
+        "  best {best}  ({} nodes, {:.1} s; values for {}){verdict}\n",
         record.nodes,
-        record.time_ms as f64 / 1000.0
+        record.time_ms as f64 / 1000.0,
+        item.history.position().turn().fold_wb("White", "Black"),
     );
     for line in &record.lines {
         let [win, draw, loss] = line.wdl.map(|n| f64::from(n) / 10.0);
