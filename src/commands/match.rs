@@ -449,10 +449,8 @@ fn digest(path: &Path) -> Result<String> {
 /// When an engine cannot be started, when the book, the file of games or the report cannot be used, or, with
 /// `--strict`, when an engine forfeited a game.
 pub fn command(args: &MatchArgs, config: Option<&Path>) -> Result<()> {
-    let sprt = args.sprt.map(|sprt| Sprt {
-        model: args.sprt_model,
-        ..sprt
-    });
+    let sprt = args.sprt.map(|sprt| sprt.with_model(args.sprt_model));
+    let sprt = sprt.transpose().context("--sprt")?;
     let game = args.game(config)?;
     check_different(args.pgn.iter().chain(&args.html))?;
     let inputs: Vec<PathBuf> = args.book.iter().cloned().collect();

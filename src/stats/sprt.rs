@@ -65,10 +65,15 @@ pub enum SprtError {
     /// The error probabilities are invalid.
     #[error("alpha and beta must be above 0, and together below 1")]
     Chances,
+    /// The hypotheses are too far from 0 for the model.
+    #[error("elo0 and elo1 of the normalized model must be from -200 to 200")]
+    Distance,
 }
 
 /// The largest difference that is tested: scores of far larger ones are 1 in floating point.
 const MAX_ELO: f64 = 1000.0;
+/// The largest of the normalised model: from some 240 on no results of pairs meet the condition that it is linearised to.
+const MAX_NORMALIZED_ELO: f64 = 200.0;
 
 impl FromStr for Sprt {
     type Err = SprtError;
@@ -95,6 +100,18 @@ impl FromStr for Sprt {
 }
 
 impl Sprt {
+    /// The test with its hypotheses in another unit.
+    ///
+    /// # Errors
+    /// When they are too large for it.
+    pub fn with_model(self, model: Model) -> Result<Sprt, SprtError> {
+        let largest = self.elo0.abs().max(self.elo1.abs());
+        if model == Model::Normalized && largest > MAX_NORMALIZED_ELO {
+            return Err(SprtError::Distance);
+        }
+        Ok(Sprt { model, ..self })
+    }
+
     /// The log likelihood ratios at which H0 and H1 are accepted.
     pub fn bounds(&self) -> (f64, f64) {
         let lower = (self.beta / (1.0 - self.alpha)).ln();
@@ -218,6 +235,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// At the largest hypotheses, too.
+    #[test]
+    fn ratios_are_finite_whatever_the_results() {
+        let counts = [0, 1, 7, 300];
+        for (model, bounds) in [(Model::Logistic, 1000), (Model::Normalized, 200)] {
+            let test: Sprt = format!("-{bounds},{bounds},0.05,0.05").parse().unwrap();
+            let test = test.with_model(model).unwrap();
+            for index in 1..4usize.pow(5) {
+                let count = |place: u32| counts[index / 4usize.pow(place) % 4];
+                let pairs: Pairs = Counts(std::array::from_fn(|place| count(place as u32)));
+                let games: Games = Counts(std::array::from_fn(|place| count(place as u32)));
+                for ratio in [test.ratio(&pairs), test.ratio(&games)] {
+                    assert!(ratio.is_finite(), "{model:?} {pairs:?} {ratio}");
+                }
+            }
+        }
+        let wide: Sprt = "0,201,0.05,0.05".parse().unwrap();
+        let refused = wide.with_model(Model::Normalized);
+        assert_eq!(refused, Err(SprtError::Distance));
     }
 
     #[test]
