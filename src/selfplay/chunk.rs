@@ -561,9 +561,11 @@ fn flags(game: &PlayedGame, sample: &Sample<'_>) -> u8 {
     let best = sample.search_result.stat(sample.search_result.best);
     let is_proven = best.and_then(|stat| stat.proven()) == Some(Proven::Win);
     let mut flags = if is_proven { PROVEN } else { 0 };
+    // As in lc0, a game that was too long is an adjudicated one.
     if game.reason == Reason::Ended(Ending::Length) {
         flags |= TOO_LONG;
-    } else if game.reason.is_early() {
+    }
+    if game.reason.is_early() {
         flags |= ADJUDICATED;
     }
     flags
@@ -611,6 +613,26 @@ mod tests {
         *,
     };
     use crate::chess::setup::parse_move;
+
+    #[test]
+    fn estimated_results_are_marked() {
+        let mut game = game("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1", "e2e4");
+        for (reason, expected) in [
+            (Reason::Ended(Ending::Repetition), 0),
+            (Reason::Ended(Ending::AgreedWin), ADJUDICATED),
+            (Reason::Resignation, ADJUDICATED),
+            (Reason::Ended(Ending::Length), ADJUDICATED | TOO_LONG),
+        ] {
+            game.reason = reason;
+            let fill = [HistoryFill::FenOnly; 2];
+            let chunk = of_game(&game, Sides([true; 2]), fill, ChunkVersion::V6).unwrap();
+            let position = read(&chunk.unwrap()).unwrap().remove(0);
+            assert_eq!(
+                position.invariance_info & (ADJUDICATED | TOO_LONG),
+                expected
+            );
+        }
+    }
 
     #[test]
     fn the_divergence_is_that_from_the_priors_without_noise() {
