@@ -39,6 +39,7 @@ use scorn::{
     network::{
         Added, Advice, Batch, EvalPosition, EvaluateError, Evaluator, Info,
         backend::{
+            merged::Merged,
             pool::{DeviceSession, Label, NetworkEvaluator, Outputs, PolicyKind},
             simulated::{
                 H100_LARGE, H100_SMALL, H100_TRANSFORMER, SimulatedDevice, SimulatedProcessors,
@@ -46,7 +47,6 @@ use scorn::{
             },
         },
         cached::CachedEvaluator,
-        compose::merged::Merged,
         hash::HashEvaluator,
         input::{Encoding, InputRows, View},
         load::{NetworkConfig, load_backend},

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, anyhow};
 
 use super::{game::GameInPlay, plan::Plan, played::PlayedGame};
 use crate::{
-    network::{Batch, Evaluator, compose::merged::Merged},
+    network::{Batch, Evaluator, backend::merged::Merged},
     threads::spawn_scoped,
 };
 

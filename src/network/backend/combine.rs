@@ -15,6 +15,7 @@ use std::{
 use super::{
     error::LoadError,
     factory::{BackendFactory, BackendInfo, BackendKind, BackendRequest, unknown_backend},
+    merged::merged_on_device,
     options::{BackendOptions, Setting},
 };
 use crate::network::{Advice, Batch, EvaluateError, Evaluator, Info, input::View};
@@ -180,7 +181,8 @@ struct Child {
 }
 
 impl Multiplexer {
-    /// Combines evaluators of the same network; `None` if there are none.
+    /// Combines evaluators of the same network; `None` if there are none. Batches that wait for the same device are
+    /// evaluated as one, as on a device alone.
     pub fn new(
         evaluators: Vec<Arc<dyn Evaluator>>,
         distribution: Distribution,
@@ -188,7 +190,7 @@ impl Multiplexer {
         let children: Vec<Child> = evaluators
             .into_iter()
             .map(|evaluator| Child {
-                evaluator,
+                evaluator: merged_on_device(evaluator),
                 busy: AtomicUsize::new(0),
             })
             .collect();
@@ -307,7 +309,7 @@ impl Checked {
                 .chain(policy)
                 .max_by(|(_, a, b), (_, c, d)| (a - b).abs().total_cmp(&(c - d).abs()));
             if let Some((what, a, b)) = worst
-                && (a - b).abs() > self.tolerance
+                && !((a - b).abs() <= self.tolerance)
             {
                 return Err(EvaluateError::Backend {
                     backend: CHECK.name,
@@ -363,12 +365,15 @@ impl Evaluator for Checked {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
+    use std::{
+        sync::{Barrier, atomic::AtomicBool},
+        time::Duration,
+    };
 
     use super::*;
     use crate::{
         chess::{History, moves::legal_moves},
-        network::{Value, hash::HashEvaluator},
+        network::{BatchTimes, Value, hash::HashEvaluator},
     };
 
     /// Counts batches, and may shift values.
@@ -407,6 +412,60 @@ mod tests {
         let mut batch = Batch::default();
         batch.push(7, &moves);
         batch
+    }
+
+    /// A device that computes one batch at a time. The first one waits for those of six other threads.
+    struct Device {
+        batches: AtomicUsize,
+        at_once: AtomicUsize,
+        most_at_once: AtomicUsize,
+        came: Barrier,
+    }
+
+    impl Evaluator for Device {
+        fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+            let at_once = self.at_once.fetch_add(1, Ordering::Relaxed) + 1;
+            self.most_at_once.fetch_max(at_once, Ordering::Relaxed);
+            if self.batches.fetch_add(1, Ordering::Relaxed) == 0 {
+                self.came.wait();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            self.at_once.fetch_sub(1, Ordering::Relaxed);
+            HashEvaluator.evaluate(batch)
+        }
+        fn info(&self) -> Info {
+            let times = BatchTimes::new(vec![(64, Duration::from_millis(1))]);
+            Info {
+                at_once: Some(1),
+                batch_times: times.map(Arc::new),
+                ..HashEvaluator.info()
+            }
+        }
+    }
+
+    #[test]
+    fn batches_wait_for_a_device_as_if_it_were_alone() {
+        let device = Arc::new(Device {
+            batches: AtomicUsize::new(0),
+            at_once: AtomicUsize::new(0),
+            most_at_once: AtomicUsize::new(0),
+            came: Barrier::new(7),
+        });
+        let multiplexer = Multiplexer::new(vec![device.clone()], Distribution::LeastBusy).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| multiplexer.evaluate(&mut batch()).unwrap());
+            while device.batches.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            for _ in 0..6 {
+                scope.spawn(|| {
+                    device.came.wait();
+                    multiplexer.evaluate(&mut batch()).unwrap();
+                });
+            }
+        });
+        assert_eq!(device.most_at_once.load(Ordering::Relaxed), 1);
+        assert!(device.batches.load(Ordering::Relaxed) <= 7);
     }
 
     #[test]

@@ -8,11 +8,20 @@
 use std::{
     ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
 };
 
 use parking_lot::{Condvar, Mutex};
 
 use crate::network::{Added, Batch, EvalPosition, EvaluateError, Evaluator, Info, input::View};
+
+/// On a device whose times of batches are known, batches that wait for each other are evaluated as one.
+pub fn merged_on_device(evaluator: Arc<dyn Evaluator>) -> Arc<dyn Evaluator> {
+    match evaluator.info().batch_times {
+        Some(times) => Arc::new(Merged::new(evaluator, times.largest())),
+        None => evaluator,
+    }
+}
 
 /// An evaluator, by reference or shared, and the batches that wait for it. It is an evaluator itself.
 pub struct Merged<E> {

@@ -1,6 +1,6 @@
 //! What computes: the list of backends ([`BACKENDS`]), one file each. Most evaluate with a pool of sessions of one
 //! network on one device ([`pool`]), through ONNX Runtime ([`ort`]) or in pure Rust ([`rten`]); sparse networks are
-//! evaluated in integers ([`sparse`]).
+//! evaluated in integers ([`sparse`]). Batches that wait for a device are evaluated as one ([`merged`]).
 //!
 //! A new backend is a file with a [`BackendFactory`], its `mod` line and its entry in the
 //! list.
@@ -12,6 +12,7 @@ pub mod factory;
 #[cfg(test)]
 pub(crate) mod faulty;
 pub mod hash;
+pub mod merged;
 pub mod options;
 pub mod pool;
 pub mod rten;

@@ -1,10 +1,9 @@
 //! Evaluators made of others: a backend with its cache ([`cache`]) and the transforms of its priors ([`cached`],
-//! [`prior_transforms`]), one batch from those of several threads ([`merged`]), and the main network with those beside
-//! it ([`search_evaluator`]); and which networks the options name ([`opponent`], [`role`]).
+//! [`prior_transforms`]), and the main network with those beside it ([`search_evaluator`]); and which networks the
+//! options name ([`opponent`], [`role`]).
 
 pub mod cache;
 pub mod cached;
-pub mod merged;
 pub mod opponent;
 pub mod prior_transforms;
 pub mod role;

@@ -8,7 +8,7 @@
 use shakmaty::{Role, Square};
 
 use super::encoder::{FLIP, MIRROR, TRANSPOSE};
-use crate::chess::PackedMove;
+use crate::{chess::PackedMove, lc0::policy_list::is_reachable};
 
 pub use crate::lc0::policy_list::POLICY_SIZE;
 
@@ -22,7 +22,7 @@ const fn index_table() -> [u16; 4096] {
     let mut table = [0; 4096];
     let (mut pair, mut next) = (0, 0);
     while pair < 4096 {
-        if is_reachable(pair / 64, pair % 64) {
+        if is_reachable((pair / 64) as u8, (pair % 64) as u8) {
             table[pair] = next;
             next += 1;
         }
@@ -38,7 +38,7 @@ const fn move_table() -> [u16; POLICY_SIZE] {
     let (mut pair, mut next) = (0, 0);
     while pair < 4096 {
         let (from, to) = (pair / 64, pair % 64);
-        if is_reachable(from, to) {
+        if is_reachable(from as u8, to as u8) {
             table[next] = (from | (to << 6)) as u16;
             next += 1;
         }
@@ -60,13 +60,6 @@ const fn move_table() -> [u16; POLICY_SIZE] {
         }
     }
     table
-}
-
-/// Whether a queen or a knight connects two squares on an empty board.
-const fn is_reachable(from: usize, to: usize) -> bool {
-    let files = (from % 8).abs_diff(to % 8);
-    let ranks = (from / 8).abs_diff(to / 8);
-    from != to && (files == 0 || ranks == 0 || files == ranks || files * ranks == 2)
 }
 
 /// The index of a legal move, 0..1858, for the given side to move and board transform (0 except in canonical formats).

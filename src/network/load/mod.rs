@@ -18,9 +18,9 @@ use crate::{
         backend::{
             self, auto,
             factory::{BackendFactory, BackendRequest, check_settings_of_any},
+            merged::merged_on_device,
             options::BackendOptions,
         },
-        compose::merged::Merged,
         source::NetworkSource,
     },
 };
@@ -53,11 +53,7 @@ fn load(
     let factory = backend::find(&config.backend)?;
     let network = NetworkSource::new(&config.weights);
     let evaluator = create(factory, &network, config, is_automatic, report_progress)?;
-    Ok(match evaluator.info().batch_times {
-        // On such a device, batches that wait for each other are evaluated as one.
-        Some(times) => Arc::new(Merged::new(evaluator, times.largest())),
-        None => evaluator,
-    })
+    Ok(merged_on_device(evaluator))
 }
 
 /// The evaluator of one network.
