@@ -287,7 +287,7 @@ fn fen_text(position: &Chess) -> String {
 
 /// The opening as text for the command `position`.
 fn position_text(opening: &Opening, chess960: bool) -> String {
-    let mut text = if opening.start == Chess::default() {
+    let mut text = if setup::is_start(&opening.start) {
         "startpos".to_owned()
     } else {
         format!("fen {}", fen_text(&opening.start))
@@ -421,7 +421,7 @@ fn comment(answer: &EngineAnswer, side: Color, clock: &PlayerClock) -> String {
     if let Some(score) = score {
         let value = match score {
             EngineScore::Centipawns(_) => format!("{:.2}", pawns(score, side)),
-            EngineScore::Mate(moves) => format!("#{}", side.fold_wb(moves, -moves)),
+            EngineScore::Mate(moves) => format!("#{}", side.fold_wb(moves, moves.saturating_neg())),
         };
         let depth = depth.map_or(String::new(), |depth| format!(",{depth}"));
         parts.push(format!("[%eval {value}{depth}]"));
@@ -510,6 +510,9 @@ mod tests {
         assert_eq!(text, "[%eval 0.00,7]");
         let text = comment(&answer(EngineScore::Mate(-2)), Color::Black, &time);
         assert_eq!(text, "[%eval #2,7] [%emt 0:01:01.2]");
+        // An engine may say anything.
+        let text = comment(&answer(EngineScore::Mate(i32::MIN)), Color::White, &nodes);
+        assert_eq!(text, format!("[%eval #{},7]", i32::MIN));
         assert_eq!(pawns(EngineScore::Mate(3), Color::Black), -MATE_PAWNS);
     }
 
@@ -518,6 +521,11 @@ mod tests {
         let mut opening = Opening::standard();
         opening.moves = vec![setup::parse_move(&opening.start, "e2e4").unwrap()];
         assert_eq!(position_text(&opening, false), "startpos moves e2e4");
+        // Positions are equal whatever their counters are, yet not for the rule of fifty moves.
+        let counted = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 40 30";
+        opening.start = setup::position_from_fen(counted).unwrap();
+        let expected = format!("fen {counted} moves e2e4");
+        assert_eq!(position_text(&opening, false), expected);
         let fen = "4k3/8/8/8/8/8/8/4K2R w K - 0 1";
         opening.start = setup::position_from_fen(fen).unwrap();
         opening.moves = vec![setup::parse_move(&opening.start, "e1g1").unwrap()];

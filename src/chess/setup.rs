@@ -68,6 +68,13 @@ pub fn position_from_fen(text: &str) -> Result<Chess, SetupError> {
     })
 }
 
+/// Whether this is the first position of a normal game, with the counters of one: positions are equal whatever theirs
+/// are.
+pub fn is_start(position: &Chess) -> bool {
+    let counters = (position.halfmoves(), position.fullmoves().get());
+    *position == Chess::default() && counters == (0, 1)
+}
+
 /// Parses a move in UCI's notation. Castling may be written as the king's move (`e1g1`) or as king takes rook.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 
 use shakmaty::{Chess, Color, EnPassantMode, Position, fen::Fen, san::SanPlus};
 
-use crate::chess::{PackedMove, wdl};
+use crate::chess::{PackedMove, setup, wdl};
 
 /// Maximum line length, unless a comment is longer.
 const LINE: usize = 100;
@@ -33,9 +33,7 @@ impl GameText<'_> {
         for (name, value) in &self.tags {
             tag(name, value);
         }
-        // Positions are equal whatever their counters are.
-        let is_first = (self.start.halfmoves(), self.start.fullmoves().get()) == (0, 1);
-        if *self.start != Chess::default() || !is_first {
+        if !setup::is_start(self.start) {
             let fen = Fen::from_position(self.start, EnPassantMode::Legal);
             tag("SetUp", "1");
             tag("FEN", &fen.to_string());
