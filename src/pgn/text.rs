@@ -37,8 +37,10 @@ pub struct Texts<R> {
     input: Lines<R>,
     offset: u64,
     text: Vec<u8>,
-    /// The last line, if it belongs to the next text.
+    /// The last line; empty if none of it belongs to the next text.
     line: Vec<u8>,
+    /// Where in the line the next text begins.
+    start: usize,
     /// Whether it is only the rest of a line.
     is_rest: bool,
 }
@@ -51,6 +53,7 @@ impl<R: BufRead> Texts<R> {
             offset: 0,
             text: Vec::new(),
             line: Vec::new(),
+            start: 0,
             is_rest: false,
         }
     }
@@ -68,27 +71,28 @@ impl<R: BufRead> Texts<R> {
         loop {
             self.fill()?;
             let in_comment = moves.in_comment;
-            let is_tag = !self.is_rest && (!in_comment || is_after_blank) && is_tag(&self.line);
-            let is_blank = !self.is_rest && self.line.trim_ascii().is_empty();
+            let is_tag = !self.is_rest && (!in_comment || is_after_blank) && is_tag(self.rest());
+            let is_blank = !self.is_rest && self.rest().trim_ascii().is_empty();
             let is_end = match is_tag {
                 true => moves.has_words || has_comment,
                 false => moves.has_words && is_blank && !in_comment,
             };
-            if self.line.is_empty() || is_end {
+            if self.rest().is_empty() || is_end {
                 break;
             }
             let mut next_game = None;
             if !is_tag && !is_blank {
-                next_game = moves.scan_line(&self.line, self.is_rest);
+                next_game = moves.scan_line(self.rest(), self.is_rest);
                 has_comment = true;
             }
             is_after_blank = is_blank;
-            let count = next_game.unwrap_or(self.line.len());
+            let count = next_game.unwrap_or(self.rest().len());
             is_too_long |= self.text.len() + count > MAX_GAME_BYTES;
             if !is_too_long {
+                let rest = &self.line[self.start..];
                 match is_tag {
-                    true => push_tag(&mut self.text, &self.line),
-                    false => self.text.extend_from_slice(&self.line[..count]),
+                    true => push_tag(&mut self.text, rest),
+                    false => self.text.extend_from_slice(&rest[..count]),
                 }
             }
             self.take(count);
@@ -112,16 +116,22 @@ impl<R: BufRead> Texts<R> {
 
     /// Whether the last text was the end of the file.
     pub fn is_at_end(&self) -> bool {
-        self.line.is_empty()
+        self.rest().is_empty()
+    }
+
+    /// What is left of the line.
+    fn rest(&self) -> &[u8] {
+        &self.line[self.start..]
     }
 
     fn fill(&mut self) -> io::Result<()> {
-        if self.line.is_empty() {
+        if self.rest().is_empty() {
+            self.start = 0;
+            self.line.clear();
             self.is_rest = self.input.is_cut();
             self.input.read(&mut self.line)?;
             if self.offset == 0 && self.line.starts_with(BYTE_ORDER_MARK) {
-                self.line.drain(..BYTE_ORDER_MARK.len());
-                self.offset = BYTE_ORDER_MARK.len() as u64;
+                self.take(BYTE_ORDER_MARK.len());
             }
         }
         Ok(())
@@ -130,7 +140,7 @@ impl<R: BufRead> Texts<R> {
     /// Goes on by so many bytes of the line.
     fn take(&mut self, count: usize) {
         self.offset += count as u64;
-        self.line.drain(..count);
+        self.start += count;
     }
 
     /// Skips blank lines, comments and escaped lines.
@@ -138,23 +148,24 @@ impl<R: BufRead> Texts<R> {
         let (mut in_comment, mut is_after_blank) = (false, false);
         loop {
             self.fill()?;
-            let is_blank = self.line.trim_ascii().is_empty();
-            if self.line.is_empty() || (is_after_blank && is_tag(&self.line)) {
+            let line = self.rest();
+            let is_blank = line.trim_ascii().is_empty();
+            if line.is_empty() || (is_after_blank && is_tag(line)) {
                 return Ok(());
             }
             let skipped = match in_comment {
                 true => 0,
-                false => self.line.len() - self.line.trim_ascii_start().len(),
+                false => line.len() - line.trim_ascii_start().len(),
             };
-            let rest = &self.line[skipped..];
+            let rest = &line[skipped..];
             let is_escaped = !self.is_rest && !in_comment && rest.starts_with(b"%");
             if is_blank || is_escaped || (!in_comment && rest.starts_with(b";")) {
                 is_after_blank = is_blank;
-                self.take(self.line.len());
+                self.take(line.len());
             } else if in_comment || rest.starts_with(b"{") {
                 let end = rest.iter().position(|&byte| byte == b'}');
                 in_comment = end.is_none();
-                self.take(end.map_or(self.line.len(), |end| skipped + end + 1));
+                self.take(end.map_or(line.len(), |end| skipped + end + 1));
                 is_after_blank = false;
             } else {
                 return Ok(());
