@@ -13,7 +13,7 @@ use crate::{
     },
     files,
     game::adjudicate,
-    pgn::{Game, Reader},
+    pgn::{Game, Reader, read::tag},
 };
 
 /// The game of a position.
@@ -34,8 +34,7 @@ pub struct PgnGame {
 impl PgnGame {
     /// The value of a tag.
     pub fn tag(&self, name: &str) -> Option<&str> {
-        let found = self.tags.iter().find(|(tag, _)| tag == name);
-        found.map(|(_, value)| &**value)
+        tag(&self.tags, name)
     }
 
     /// `Carlsen, Magnus - Anand, Viswanathan`, without control characters, which could change a terminal's state;

@@ -227,12 +227,6 @@ impl ReviewedMove {
         objective(&self.record)
     }
 
-    /// The line that begins with the played move.
-    pub fn played_line(&self) -> Option<&LineRecord> {
-        let mut lines = self.record.lines.iter();
-        lines.find(|line| line.pv.first() == Some(&self.uci))
-    }
-
     /// Whether the played move is the best one.
     fn is_best(&self) -> bool {
         let best = best_objectively(&self.record).and_then(|line| line.pv.first());
@@ -293,12 +287,11 @@ impl ReviewedMove {
             return;
         };
         let [win, draw, loss] = objective_wdl(line);
-        let (mate, score) = line
-            .objective
-            .as_ref()
-            .map_or((line.mate, line.score), |found| (found.mate, found.score));
+        let objective = line.objective.as_ref();
+        let mate = objective.map_or(line.mate, |found| found.mate);
         self.set_objective(ObjectiveRecord {
-            score: score.map(|score| -score),
+            // Not known: not every unit of ScoreType is turned around by a sign, and reviews show W-L.
+            score: None,
             // The winner's moves are counted; if the winner made the move, it is one more.
             mate: mate.map(|n| if n > 0 { -n } else { 1 - n }),
             wdl: [loss, draw, win],
@@ -312,7 +305,7 @@ impl ReviewedMove {
     fn take_value_of_draw(&mut self) {
         if self.end_value == Some(0.0) {
             self.set_objective(ObjectiveRecord {
-                score: Some(0),
+                score: None,
                 mate: None,
                 wdl: [0, 1000, 0],
                 gain: 0.0,
@@ -585,6 +578,13 @@ mod tests {
         assert_eq!(end_value(&history(8)), Some(0.0));
     }
 
+    /// The line that begins with the played move.
+    fn played_line(reviewed: &ReviewedMove) -> &LineRecord {
+        let mut lines = reviewed.record.lines.iter();
+        let played = lines.find(|line| line.pv.first() == Some(&reviewed.uci));
+        played.unwrap()
+    }
+
     #[test]
     fn a_move_that_draws_has_the_value_of_a_draw() {
         let game = file("[FEN \"7k/5Q2/8/6K1/8/8/8/8 w - - 0 60\"]\n\n60. Kg6 1/2-1/2\n");
@@ -600,7 +600,7 @@ mod tests {
         let review = reviewer.finish().remove(0);
         let reviewed = &review.moves[0];
         assert_eq!(reviewed.loss, Some(1.0));
-        let played = reviewed.played_line().unwrap();
+        let played = played_line(reviewed);
         assert_eq!(objective_wdl(played), [0, 1000, 0]);
     }
 
@@ -617,7 +617,7 @@ mod tests {
         // 0.28 of the chances between people.
         assert_eq!(moves[1].judgement, Some(Judgement::Mistake));
         assert!((moves[1].loss.unwrap() - 0.6).abs() < 1e-5);
-        let played = moves[1].played_line().unwrap();
+        let played = played_line(&moves[1]);
         assert_eq!(objective_wdl(played), [100, 200, 700]);
         assert_eq!(moves[0].san, "e4");
         assert!(moves[1].fen_after.starts_with("rnbqkbnr/pppp1ppp/8/4p3/"));

@@ -1,4 +1,5 @@
-//! PGN games to records: one record per move played, streaming, with corrupt games skipped and counted.
+//! PGN games to records: one record per move played, streaming, with corrupt games skipped and counted. A game needs a
+//! result behind its moves; elsewhere, where nothing is learned from it, the tag `Result` is enough.
 
 use std::ops::ControlFlow;
 

@@ -18,6 +18,9 @@
 //! | 42..44 | plies left | to the end of the game; 65535 unknown |
 //! | 44..48 | game | number of the game within its file |
 //! | 48..64 | alternatives | only in files of the ranked layout: four moves with scores, best first; move 0: none |
+//!
+//! A right to castle means the outermost rook of its side, as in lc0's planes; in Chess960 a rook that has come to
+//! stand beyond the one that may castle is taken for it.
 
 use anyhow::{Context, Result, ensure};
 use shakmaty::{

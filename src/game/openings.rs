@@ -64,7 +64,7 @@ pub enum BookError {
     Entry {
         /// The file name.
         file: String,
-        /// Line number or byte offset.
+        /// Line number, number of the game or byte offset.
         place: String,
         /// What is wrong.
         reason: String,

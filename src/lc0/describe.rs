@@ -11,6 +11,7 @@ use super::{
     net::Net,
     onnx::read::read_onnx,
     proto::{self, Layers},
+    weights::ArrayEncoding,
 };
 use crate::hashing::sha256;
 
@@ -97,16 +98,15 @@ impl Description {
         let layers = proto.weights.as_ref().filter(|_| !net.is_onnx());
         if let Some(weights) = layers {
             weights.visit_layers(&mut |layer| {
-                let (name, bytes) = match layer.encoding.filter(|&e| e != 0).unwrap_or(default) {
-                    2 => ("FLOAT16", 2),
-                    3 => ("BFLOAT16", 2),
-                    4 => ("FLOAT32", 4),
-                    _ => ("LINEAR16", 2),
+                // One that does not exist is refused where the numbers are read.
+                let Ok(encoding) = ArrayEncoding::of(layer, default, "") else {
+                    return;
                 };
+                let name = encoding.lc0_name();
                 if !layer.params().is_empty() && !encodings.contains(&name) {
                     encodings.push(name);
                 }
-                parameters += (layer.params().len() / bytes) as u64;
+                parameters += (layer.params().len() / encoding.bytes()) as u64;
             });
         }
         Description {

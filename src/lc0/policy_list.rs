@@ -51,14 +51,9 @@ impl PolicyMove {
 }
 
 /// Whether a queen or a knight could go from one square to the other on an empty board.
-pub fn is_reachable(from: u8, to: u8) -> bool {
-    let mv = PolicyMove {
-        from,
-        to,
-        promotion: None,
-    };
-    let (files, ranks) = mv.delta();
-    let (files, ranks) = (files.abs(), ranks.abs());
+pub const fn is_reachable(from: u8, to: u8) -> bool {
+    let files = (from % 8).abs_diff(to % 8);
+    let ranks = (from / 8).abs_diff(to / 8);
     let line = files == 0 || ranks == 0 || files == ranks;
     from != to && (line || files * ranks == 2)
 }

@@ -1,8 +1,7 @@
 //! The protobuf messages of lc0's network files (`.pb`, `.pb.gz`), written by hand for [`prost`] from the published
 //! field table, so that building Scorn needs no protobuf compiler. Enums are kept as plain numbers here;
 //! [`super::format`] gives them meaning and refuses unknown ones by name. Unknown fields are skipped. The types have
-//! the schema's names, which mean other things in the other rooms, and are always written with their module:
-//! `proto::Net`.
+//! the schema's names, with `Proto` before those that mean other things in the other rooms.
 
 #![allow(missing_docs)] // The fields are lc0's; their names are their documentation.
 

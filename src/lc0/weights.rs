@@ -40,7 +40,8 @@ impl ArrayEncoding {
         }
     }
 
-    fn bytes(self) -> usize {
+    /// Bytes of a number.
+    pub(crate) fn bytes(self) -> usize {
         match self {
             ArrayEncoding::Float32 => 4,
             _ => 2,
@@ -48,7 +49,11 @@ impl ArrayEncoding {
     }
 
     /// The encoding of a layer, given the file's default.
-    fn of(layer: &proto::Layer, default: i32, name: &str) -> Result<ArrayEncoding, NetError> {
+    pub(crate) fn of(
+        layer: &proto::Layer,
+        default: i32,
+        name: &str,
+    ) -> Result<ArrayEncoding, NetError> {
         let number = match layer.encoding.unwrap_or(0) {
             0 => default,
             own => own,

@@ -46,9 +46,14 @@ pub struct Game {
 impl Game {
     /// The value of a tag.
     pub fn tag(&self, name: &str) -> Option<&str> {
-        let found = self.tags.iter().find(|(tag, _)| tag == name);
-        found.map(|(_, value)| &**value)
+        tag(&self.tags, name)
     }
+}
+
+/// The value of the tag of this name.
+pub fn tag<'a>(tags: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    let found = tags.iter().find(|(tag, _)| tag == name);
+    found.map(|(_, value)| &**value)
 }
 
 /// Errors of reading.

@@ -20,7 +20,8 @@ static GROUPS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 static GROUPS: Mutex<()> = Mutex::new(());
 
 /// Kills all running engines and the processes that they have started. Afterwards engines can neither be started nor
-/// waited for: the program has to end.
+/// waited for: the program has to end. Without process groups, as on Windows, it kills none: engines end there because
+/// their input does.
 pub fn kill_all() {
     let groups = GROUPS.lock();
     #[cfg(unix)]

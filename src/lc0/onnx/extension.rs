@@ -1,12 +1,14 @@
 //! Nodes and constants that are added to a model: before its nodes, where they compute its input from others, or
 //! behind them, where they compute other outputs.
 
+use std::iter;
+
 use prost::{Message, bytes::Bytes};
 
-use super::graph::KERNEL_DOMAIN;
+use super::graph::{KERNEL_DOMAIN, value_info};
 use super::proto::{
-    AttributeProto, Dimension, Extent, GraphProto, ModelProto, NodeProto, TensorProto, TensorShape,
-    TensorType, TypeProto, ValueInfo, attribute_type, data_type,
+    AttributeProto, Dimension, Extent, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfo,
+    data_type,
 };
 use crate::lc0::{error::NetError, model::OnnxModel};
 
@@ -40,17 +42,8 @@ pub(super) fn input(name: &str, element: i32, batch: &Dimension, rest: &[i64]) -
     let rest = rest.iter().map(|&size| Dimension {
         extent: Some(Extent::Value(size)),
     });
-    ValueInfo {
-        name: Some(name.to_owned()),
-        r#type: Some(TypeProto {
-            tensor_type: Some(TensorType {
-                elem_type: Some(element),
-                shape: Some(TensorShape {
-                    dim: std::iter::once(batch.clone()).chain(rest).collect(),
-                }),
-            }),
-        }),
-    }
+    let shape = iter::once(batch.clone()).chain(rest).collect();
+    value_info(name, element, shape)
 }
 
 /// Nodes and their constants.
@@ -169,15 +162,5 @@ impl Extension {
         };
         self.graph.initializer.push(tensor.encode_to_vec().into());
         name
-    }
-}
-
-/// An attribute that is an integer.
-pub(super) fn int_attribute(name: &str, value: i64) -> AttributeProto {
-    AttributeProto {
-        name: Some(name.to_owned()),
-        i: Some(value),
-        r#type: Some(attribute_type::INT),
-        ..Default::default()
     }
 }

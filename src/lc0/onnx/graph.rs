@@ -195,7 +195,8 @@ pub(crate) struct Graph {
     dequantized: HashMap<String, (Range, GraphValue)>,
 }
 
-fn int(name: &str, value: i64) -> AttributeProto {
+/// An attribute that is an integer.
+pub(super) fn int(name: &str, value: i64) -> AttributeProto {
     AttributeProto {
         name: Some(name.to_owned()),
         i: Some(value),
@@ -228,8 +229,21 @@ fn kernel_attributes(kernel: usize) -> Vec<AttributeProto> {
     vec![ints("kernel_shape", &[kernel; 2]), ints("pads", &[pad; 4])]
 }
 
+/// An input or output of this shape.
+pub(super) fn value_info(name: &str, element: i32, shape: Vec<Dimension>) -> ValueInfo {
+    ValueInfo {
+        name: Some(name.to_owned()),
+        r#type: Some(TypeProto {
+            tensor_type: Some(TensorType {
+                elem_type: Some(element),
+                shape: Some(TensorShape { dim: shape }),
+            }),
+        }),
+    }
+}
+
 /// A float32 input or output whose first dimension is the batch.
-fn value_info(name: &str, batch: Option<usize>, dims: &[usize]) -> ValueInfo {
+fn float_info(name: &str, batch: Option<usize>, dims: &[usize]) -> ValueInfo {
     typed_info(name, data_type::FLOAT, batch, dims)
 }
 
@@ -240,21 +254,10 @@ fn typed_info(name: &str, element: i32, batch: Option<usize>, dims: &[usize]) ->
         None => Extent::Param(BATCH_DIMENSION.to_owned()),
     };
     let rest = dims.iter().map(|&dim| Extent::Value(dim as i64));
-    let dim = std::iter::once(batch)
-        .chain(rest)
-        .map(|extent| Dimension {
-            extent: Some(extent),
-        })
-        .collect();
-    ValueInfo {
-        name: Some(name.to_owned()),
-        r#type: Some(TypeProto {
-            tensor_type: Some(TensorType {
-                elem_type: Some(element),
-                shape: Some(TensorShape { dim }),
-            }),
-        }),
-    }
+    let shape = std::iter::once(batch).chain(rest).map(|extent| Dimension {
+        extent: Some(extent),
+    });
+    value_info(name, element, shape.collect())
 }
 
 /// An encoded node that converts a tensor to another type.
@@ -353,7 +356,7 @@ impl Graph {
 
     /// The graph's input, float32, converted to the precision of the computation.
     pub(crate) fn input(&mut self, name: &str, batch: Option<usize>, dims: &[usize]) -> GraphValue {
-        self.graph.input.push(value_info(name, batch, dims));
+        self.graph.input.push(float_info(name, batch, dims));
         let input = GraphValue(name.to_owned());
         match self.precision {
             Precision::Float32 => input,
@@ -365,7 +368,7 @@ impl Graph {
     pub(crate) fn output(&mut self, value: &GraphValue, batch: Option<usize>, dims: &[usize]) {
         self.graph
             .output
-            .push(value_info(value.name(), batch, dims));
+            .push(float_info(value.name(), batch, dims));
     }
 
     /// Adds a float32 value of any shape as an output.

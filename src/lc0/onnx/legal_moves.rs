@@ -8,7 +8,8 @@
 use prost::Message;
 
 use super::{
-    extension::{Extension, batch_of, decode, input, int_attribute, missing_graph},
+    extension::{Extension, batch_of, decode, input, missing_graph},
+    graph::int,
     proto::{Dimension, Extent, data_type},
 };
 use crate::lc0::{
@@ -75,16 +76,16 @@ pub fn gather_legal_moves(
 
 /// Writes the nodes from the logits of all moves to the probabilities of the legal ones; returns the name of these.
 fn write_softmax(nodes: &mut Extension, logits: &String, legal: &LegalMoves) -> String {
-    let narrow = int_attribute("to", i64::from(data_type::INT32));
+    let narrow = int("to", i64::from(data_type::INT32));
     let entries = nodes.node("Cast", "indices", &[&legal.entries], Some(narrow));
     // An entry of -1 counts from the end, and its logit is not used.
-    let axis = int_attribute("axis", 1);
+    let axis = int("axis", 1);
     let gathered = nodes.node("GatherElements", "logits", &[logits, &entries], Some(axis));
     let sharpened = nodes.node("Mul", "sharpened", &[&gathered, &legal.sharpness], None);
     let zero = nodes.constant("zero", &[1], data_type::INT32, vec![0; 4]);
     let is_empty = nodes.node("Less", "is_empty", &[&entries, &zero], None);
     let no_move = nodes.floats("no_move", &[1], &[NO_MOVE]);
     let masked = nodes.node("Where", "masked", &[&is_empty, &no_move, &sharpened], None);
-    let axis = int_attribute("axis", -1);
+    let axis = int("axis", -1);
     nodes.node("Softmax", "probabilities", &[&masked], Some(axis))
 }

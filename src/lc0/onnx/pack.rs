@@ -8,7 +8,8 @@
 use prost::Message;
 
 use super::{
-    extension::{Extension, batch_of, decode, input, int_attribute, missing_graph},
+    extension::{Extension, batch_of, decode, input, missing_graph},
+    graph::int,
     proto::data_type,
 };
 use crate::lc0::{
@@ -77,7 +78,7 @@ fn write_unpacking(
         .map(|entry| f32::from(u8::from((entry / 8) >> (entry % 8) & 1 == 1)))
         .collect();
     let table = nodes.floats("table", &[256, 8], &table);
-    let wide = int_attribute("to", i64::from(data_type::INT64));
+    let wide = int("to", i64::from(data_type::INT64));
     let bytes = nodes.node("Cast", "bytes", &[&names.masks], Some(wide));
     let squares = nodes.node("Gather", "squares", &[&table, &bytes], None);
     // The factors of planes: 1, or the plane's number.
@@ -91,7 +92,7 @@ fn write_unpacking(
         let is_it = nodes.floats(&format!("is{scalar_plane}"), &[1, planes], &is_it);
         let place = nodes.integers(&format!("place{index}"), &[index as i64]);
         let column = format!("column{index}");
-        let axis = int_attribute("axis", 1);
+        let axis = int("axis", 1);
         let scalar = nodes.node("Gather", &column, &[&names.scalars, &place], Some(axis));
         let there = nodes.node("Mul", &format!("there{index}"), &[&scalar, &is_it], None);
         factors = nodes.node("Add", &format!("factors{index}"), &[&factors, &there], None);

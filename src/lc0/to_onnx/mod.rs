@@ -42,7 +42,8 @@ fn precision(data_type: DataType) -> Precision {
 /// Maximum size of a protobuf message.
 const MAX_MODEL_BYTES: usize = i32::MAX as usize;
 
-/// Converts a network. An embedded ONNX model is returned unchanged.
+/// Converts a network. An embedded ONNX model stays as it is but for its interface, which
+/// becomes float32, and Scorn's metadata.
 pub fn to_onnx(net: &Net, options: &ConvertOptions) -> Result<OnnxModel, NetError> {
     if net.format().structure == Structure::Onnx {
         return embedded_model(net, options);
