@@ -309,7 +309,7 @@ impl Checked {
                 .chain(policy)
                 .max_by(|(_, a, b), (_, c, d)| (a - b).abs().total_cmp(&(c - d).abs()));
             if let Some((what, a, b)) = worst
-                && !((a - b).abs() <= self.tolerance)
+                && ((a - b).is_nan() || (a - b).abs() > self.tolerance)
             {
                 return Err(EvaluateError::Backend {
                     backend: CHECK.name,
