@@ -180,6 +180,9 @@ const GO_KEYWORDS: [&str; 13] = [
     "searchmoves",
 ];
 
+/// The most plies that `go perft` takes: nobody can wait for more, and the count calls itself for each.
+const MAX_PERFT: u32 = 30;
+
 /// Keywords whose value is never negative; clocks may be negative.
 const COUNTS: [&str; 4] = ["depth", "nodes", "mate", "perft"];
 
@@ -213,7 +216,12 @@ fn go(words: &[&str]) -> Go {
             "nodes" => go.nodes = number().map(|n| n as u64),
             "mate" => go.mate = number().map(saturating_u32),
             "movetime" => go.movetime = number().map(millis),
-            "perft" => go.perft = number().map(saturating_u32),
+            "perft" => match number().map(saturating_u32) {
+                Some(depth) if depth > MAX_PERFT => ignored_words.push(format!(
+                    "perft {depth} (more than {MAX_PERFT} plies cannot be counted)"
+                )),
+                depth => go.perft = depth,
+            },
             "infinite" => go.infinite = true,
             "ponder" => go.ponder = true,
             "searchmoves" => {

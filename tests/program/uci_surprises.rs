@@ -522,6 +522,14 @@ fn a_perft_that_is_stopped_prints_no_total() {
     session.send("go perft 3");
     let lines = session.until("Nodes");
     assert_eq!(count(&lines, "Nodes searched: 8902"), 1, "{lines:?}");
+    // Nobody can wait for that, and the count would fill the stack.
+    session.send("go perft 5000");
+    let lines = session.until("bestmove");
+    assert_eq!(
+        count(&lines, "more than 30 plies cannot be counted"),
+        1,
+        "{lines:?}"
+    );
 }
 
 #[test]
