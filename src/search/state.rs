@@ -5,7 +5,7 @@ use shakmaty::Position;
 
 use super::{
     bounds,
-    job::{Job, stream},
+    job::{Job, StopSignal, stream},
     look_ahead,
     progress::Progress,
     root_moves::RootMoves,
@@ -45,7 +45,8 @@ pub(super) struct SearchState {
 impl SearchState {
     /// Brings the tree to the job's position: re-rooted if the job's game continues the one it was built for,
     /// otherwise new.
-    pub fn new(mut tree: Tree, job: &Job) -> SearchState {
+    /// `stop` is the search's: bringing a large tree there takes time.
+    pub fn new(mut tree: Tree, job: &Job, stop: &StopSignal) -> SearchState {
         let rule = Rule::new(&job.options, job.contempt_side);
         let contempt = WdlContempt::new(job);
         if !is_same_contempt(tree.contempt.as_ref(), contempt.as_ref()) {
@@ -55,9 +56,13 @@ impl SearchState {
             true => {
                 // The search may use all memory: when it is short, these trees are freed, the oldest first.
                 let room = job.limits.tree_bytes.map_or(usize::MAX, |bytes| bytes / 2);
-                reroot_in_analysis(&mut tree, &job.history, rule, room)
+                let copy_rule = CopyRule::in_analysis(&job.limits, stop);
+                reroot_in_analysis(&mut tree, &job.history, rule, room, copy_rule)
             }
-            false => reroot(&mut tree, &job.history, rule, CopyRule::new(&job.limits)),
+            false => {
+                let copy_rule = CopyRule::new(&job.limits, stop);
+                reroot(&mut tree, &job.history, rule, copy_rule)
+            }
         };
         tree.contempt = contempt;
         tree.butterfly = (job.options.butterfly_history() > 0.0)
@@ -272,9 +277,10 @@ impl SearchState {
         self.visits_at_root(&self.tree.slots_by_edge(self.root())).0
     }
 
-    /// The visited prior mass, and the largest number of visits of a contender.
+    /// The visited prior mass, and the largest number of visits of a contender that visits do not pass over.
     pub fn visits_at_root(&self, slots: &SlotsByEdge) -> (f32, u32) {
         let children = self.tree.children(self.root());
+        let passes_over_wins = self.passes_over_wins();
         let (mut mass, mut most) = (0.0, 0);
         for (edge, p) in self.root_moves.allowed() {
             let Some(slot) = slots.get(edge) else {
@@ -284,7 +290,7 @@ impl SearchState {
             if child.n > 0 {
                 mass += p;
             }
-            if !child.is_lost() {
+            if !child.is_lost() && !(passes_over_wins && child.is_won()) {
                 most = child.n.max(most);
             }
         }
@@ -370,23 +376,24 @@ mod tests {
             ..Options::default()
         };
         let mut game = History::default();
+        let never = StopSignal::default();
         let job = |game: &History| Job::new(game.clone(), Limits::default(), options.search());
         let moves: Vec<PackedMove> = legal_moves(game.position()).collect();
         let turn = game.position().turn();
         let tree = searched(100).0.tree;
         assert!(tree.butterfly.is_none());
-        let tree = SearchState::new(tree, &job(&game)).tree;
+        let tree = SearchState::new(tree, &job(&game), &never).tree;
         tree.butterfly.as_ref().unwrap().record(turn, moves[0], 0.5);
         let mean = |tree: &Tree| tree.butterfly.as_ref().unwrap().of(turn, moves[0]);
         let recorded = mean(&tree);
         assert!(recorded > 0.0);
-        let tree = SearchState::new(tree, &job(&game)).tree;
+        let tree = SearchState::new(tree, &job(&game), &never).tree;
         assert_eq!(mean(&tree), recorded / 2.0);
         // Another game.
         game.push(moves[1]);
         let reply = legal_moves(game.position()).next().unwrap();
         game.push(reply);
-        let tree = SearchState::new(tree, &job(&game)).tree;
+        let tree = SearchState::new(tree, &job(&game), &never).tree;
         assert_eq!(mean(&tree), 0.0);
     }
 }

@@ -17,7 +17,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     error::Failure,
     expand::ExpandContext,
-    job::{Clock, Job, SystemClock, stream},
+    job::{Clock, Job, StopSignal, SystemClock, stream},
     outcome,
     params::SearchParams,
     report::{MoveStat, Outcome, Report},
@@ -41,10 +41,10 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Takes a tree to search `job` on.
-    pub fn new(tree: Tree, job: &Job) -> Shared {
+    /// Takes a tree to search `job` on until `stop`.
+    pub fn new(tree: Tree, job: &Job, stop: &StopSignal) -> Shared {
         Shared {
-            state: SearchState::new(tree, job),
+            state: SearchState::new(tree, job, stop),
             stopper: Stopper::new(job),
             is_over: job.is_game_over(),
             is_full: false,
@@ -95,7 +95,8 @@ impl TreeSearch {
         params: Arc<SearchParams>,
         clock: Arc<dyn Clock>,
     ) -> TreeSearch {
-        let mut shared = Shared::new(tree, &job);
+        let started = clock.now();
+        let mut shared = Shared::new(tree, &job, &StopSignal::default());
         let worker = Worker::new(&job, 0, &mut shared.state.tree);
         shared.check_limits(Duration::ZERO);
         TreeSearch {
@@ -103,7 +104,7 @@ impl TreeSearch {
             worker,
             job,
             params,
-            started: clock.now(),
+            started,
             clock,
         }
     }

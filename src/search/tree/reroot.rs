@@ -2,10 +2,11 @@
 //!
 //! The subtree is copied into fresh arenas, so that it is compact: first the nodes, breadth first, then the edges,
 //! which are most of the memory, in their old order and into segments that have been read already. So both trees
-//! together take little more than the old one alone.
+//! together take at most a third more than the old one alone, while the nodes are there twice.
 //!
 //! A copy takes about half a microsecond a node, before the search begins. Where that is too much of the search's time,
-//! the new position's node becomes the root where it is, and the rest of the tree stays until the next copy.
+//! or the search is stopped meanwhile, the new position's node becomes the root where it is, and the rest of the tree
+//! stays until the next copy.
 
 use std::time::Duration;
 
@@ -17,13 +18,18 @@ use super::{
     node::{Edge, Node, NodeId, Origin},
     records::{ReplyRecords, Rule},
 };
-use crate::{chess::History, search::limits::Limits};
+use crate::{
+    chess::History,
+    search::{job::StopSignal, limits::Limits},
+};
 
 /// Nodes that are copied in a millisecond, on a slow machine.
 const COPIED_IN_A_MILLISECOND: f64 = 2000.0;
 
-/// The time for a copy before a search without a clock, which should answer `stop` soon.
+/// The time for a copy before a search without a clock, which should report soon, and for one that stays in the cache of
+/// an analysis.
 const COPY_TIME: Duration = Duration::from_millis(250);
+const COPY_TIME_IN_ANALYSIS: Duration = Duration::from_secs(2);
 
 /// The share of a search's time for a copy, and that for a copy which makes a large tree smaller: one that takes half
 /// of its memory, or so many bytes.
@@ -33,31 +39,49 @@ const CROWDED_BYTES: usize = 1 << 30;
 
 /// Decides whether a subtree is copied when it becomes the tree.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::search) struct CopyRule {
+pub(in crate::search) struct CopyRule<'a> {
     /// The most nodes that are copied.
     max_nodes: f64,
     /// The same in a tree of `crowded_bytes` and more, which is to become smaller.
     max_nodes_when_crowded: f64,
     crowded_bytes: usize,
+    /// Ends a copy that has begun.
+    stop: Option<&'a StopSignal>,
 }
 
-impl CopyRule {
-    /// The rule for a search with these limits.
-    pub fn new(limits: &Limits) -> CopyRule {
-        let nodes = |time: Duration| 1e3 * time.as_secs_f64() * COPIED_IN_A_MILLISECOND;
+/// Nodes that are copied in this time.
+fn nodes(time: Duration) -> f64 {
+    1e3 * time.as_secs_f64() * COPIED_IN_A_MILLISECOND
+}
+
+impl<'a> CopyRule<'a> {
+    /// The rule for a search with these limits that this signal stops.
+    pub fn new(limits: &Limits, stop: &'a StopSignal) -> CopyRule<'a> {
         let half = limits.tree_bytes.map_or(usize::MAX, |bytes| bytes / 2);
         match limits.max_time().map(nodes) {
             Some(nodes) => CopyRule {
                 max_nodes: COPY_SHARE * nodes,
                 max_nodes_when_crowded: COPY_SHARE_WHEN_CROWDED * nodes,
                 crowded_bytes: half.min(CROWDED_BYTES),
+                stop: Some(stop),
             },
             None => CopyRule {
                 max_nodes: nodes(COPY_TIME),
                 max_nodes_when_crowded: f64::INFINITY,
                 crowded_bytes: half,
+                stop: Some(stop),
             },
         }
+    }
+
+    /// The same in an analysis, where the trees of earlier positions are worth more time.
+    pub fn in_analysis(limits: &Limits, stop: &'a StopSignal) -> CopyRule<'a> {
+        let rule = CopyRule::new(limits, stop);
+        let max_nodes = match limits.max_time() {
+            Some(_) => rule.max_nodes_when_crowded,
+            None => nodes(COPY_TIME_IN_ANALYSIS),
+        };
+        CopyRule { max_nodes, ..rule }
     }
 
     /// Whether the subtree of this node is copied.
@@ -70,6 +94,11 @@ impl CopyRule {
         };
         nodes as f64 <= most
     }
+
+    /// Whether the search was stopped.
+    fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(StopSignal::is_stopped)
+    }
 }
 
 /// Makes `tree` the tree of `history` under `rule`, keeping what is still valid. Returns the number of visits kept.
@@ -77,7 +106,7 @@ pub(in crate::search) fn reroot(
     tree: &mut Tree,
     history: &History,
     rule: Option<Rule>,
-    copy_rule: CopyRule,
+    copy_rule: CopyRule<'_>,
 ) -> u32 {
     for cached in std::mem::take(&mut tree.tree_cache) {
         cached.free();
@@ -85,11 +114,10 @@ pub(in crate::search) fn reroot(
     let kept = (tree.rule == rule).then(|| find(tree, history)).flatten();
     match kept {
         Some(id) if id == tree.root => {}
-        Some(id) if copy_rule.copies(tree, id) => {
-            let copied = subtree(tree, id, history, rule, SourceTree::Consumed);
-            replace(tree, copied);
-        }
-        Some(id) => move_root(tree, id, history),
+        Some(id) => match subtree(tree, id, history, SourceTree::Consumed, copy_rule) {
+            Some(copied) => replace(tree, copied),
+            None => move_root(tree, id, history),
+        },
         None => replace(tree, Tree::new(history.clone(), rule)),
     }
     tree.history = Some(history.clone());
@@ -102,27 +130,37 @@ fn replace(tree: &mut Tree, by: Tree) {
     std::mem::replace(tree, by).free();
 }
 
-/// A copy of a node's subtree as the tree of `history`.
+/// A copy of a node's subtree as the tree of `history`; `None`, with the source unchanged, if it takes too long.
 fn subtree(
     tree: &mut Tree,
     id: NodeId,
     history: &History,
-    rule: Option<Rule>,
     source_tree: SourceTree,
-) -> Tree {
-    let mut fresh = Tree::new(history.clone(), rule);
+    copy_rule: CopyRule<'_>,
+) -> Option<Tree> {
+    if !copy_rule.copies(tree, id) {
+        return None;
+    }
+    let mut fresh = Tree::new(history.clone(), tree.rule.clone());
     // Records store the gathering in which a reply was blocked.
     fresh.records = ReplyRecords::following(&tree.records);
     fresh.butterfly = tree.butterfly.clone();
+    let is_copied = match copy(tree, id, &mut fresh, source_tree, copy_rule) {
+        Ok(()) => true,
+        // The copy is never larger than the original, which fitted.
+        Err(Incomplete::Full) => false,
+        Err(Incomplete::Stopped) => {
+            fresh.free();
+            return None;
+        }
+    };
     if source_tree == SourceTree::Consumed {
         fresh.shared_values = std::mem::take(&mut tree.shared_values);
     }
-    // The copy is never larger than the original, which fitted.
-    let is_copied = copy(tree, id, &mut fresh, source_tree).is_ok();
-    match is_copied && has_visits(&fresh) {
+    Some(match is_copied && has_visits(&fresh) {
         true => fresh,
         false => Tree::new(history.clone(), fresh.rule.take()),
-    }
+    })
 }
 
 /// Makes a node the root. What no line leads to any more stays in memory until the next copy.
@@ -152,6 +190,7 @@ pub(in crate::search) fn reroot_in_analysis(
     history: &History,
     rule: Option<Rule>,
     room: usize,
+    copy_rule: CopyRule<'_>,
 ) -> u32 {
     let mut tree_cache = std::mem::take(&mut tree.tree_cache);
     tree_cache.push(std::mem::take(tree));
@@ -167,16 +206,25 @@ pub(in crate::search) fn reroot_in_analysis(
     let found = found.max();
     *tree = match found {
         Some((_, place, id)) if id == tree_cache[place].root => tree_cache.remove(place),
-        Some((_, place, id)) if tree_cache[place].memory() > room => {
-            // It would not stay in the cache, and there may be no memory for both.
-            let mut cached = tree_cache.remove(place);
-            let copied = subtree(&mut cached, id, history, rule, SourceTree::Consumed);
-            replace(&mut cached, copied);
-            cached
-        }
         Some((_, place, id)) => {
             let cached = &mut tree_cache[place];
-            subtree(cached, id, history, rule, SourceTree::Kept)
+            let source_tree = match cached.memory() > room {
+                // It would not stay in the cache, and there may be no memory for both.
+                true => SourceTree::Consumed,
+                false => SourceTree::Kept,
+            };
+            match subtree(cached, id, history, source_tree, copy_rule) {
+                Some(copied) if source_tree == SourceTree::Kept => copied,
+                Some(copied) => {
+                    tree_cache.remove(place).free();
+                    copied
+                }
+                None => {
+                    let mut cached = tree_cache.remove(place);
+                    move_root(&mut cached, id, history);
+                    cached
+                }
+            }
         }
         None => Tree::new(history.clone(), rule),
     };
@@ -241,12 +289,27 @@ struct Pending {
     depth: u32,
 }
 
+/// Why a copy is not complete.
+enum Incomplete {
+    /// There was no room.
+    Full,
+    /// The search was stopped, and the source is unchanged.
+    Stopped,
+}
+
+impl From<Full> for Incomplete {
+    fn from(Full: Full) -> Incomplete {
+        Incomplete::Full
+    }
+}
+
 fn copy(
     tree: &mut Tree,
     id: NodeId,
     fresh: &mut Tree,
     source_tree: SourceTree,
-) -> Result<(), Full> {
+    copy_rule: CopyRule<'_>,
+) -> Result<(), Incomplete> {
     let mut queue = std::collections::VecDeque::from([Pending {
         old: id,
         new: fresh.root,
@@ -256,6 +319,9 @@ fn copy(
     let mut edges = Vec::new();
     *fresh.node_mut(fresh.root) = *tree.node(id);
     while let Some(Pending { old, new, depth }) = queue.pop_front() {
+        if copy_rule.is_stopped() {
+            return Err(Incomplete::Stopped);
+        }
         let source = *tree.node(old);
         if is_outdated(&source, depth) {
             // Breadth first: the last one is the deepest.
@@ -294,7 +360,7 @@ fn copy(
     if source_tree == SourceTree::Consumed {
         tree.free_nodes();
     }
-    copy_edges(tree, edges, fresh, source_tree)?;
+    copy_edges(tree, edges, fresh, source_tree, copy_rule)?;
     if let Some(depth) = deepest_outdated {
         revert_outdated(fresh, depth);
     }
@@ -314,13 +380,16 @@ fn copy_edges(
     mut moves: Vec<EdgeMove>,
     fresh: &mut Tree,
     source_tree: SourceTree,
-) -> Result<(), Full> {
+    copy_rule: CopyRule<'_>,
+) -> Result<(), Incomplete> {
     moves.sort_unstable();
     let mut writer = fresh.edges.take_writer();
     let mut buffer: Vec<Edge> = Vec::new();
     for EdgeMove { from, to } in moves {
-        if source_tree == SourceTree::Consumed {
-            tree.edges.hand_over_before(from, &mut writer);
+        match source_tree {
+            SourceTree::Consumed => tree.edges.hand_over_before(from, &mut writer),
+            SourceTree::Kept if copy_rule.is_stopped() => return Err(Incomplete::Stopped),
+            SourceTree::Kept => {}
         }
         let len = fresh.node(to).n_edges;
         let range = EdgeRange { start: from, len };
@@ -414,13 +483,14 @@ mod tests {
     };
 
     /// Copies always, and never.
-    const RULES: [CopyRule; 2] = [rule(f64::INFINITY), rule(-1.0)];
+    const RULES: [CopyRule<'static>; 2] = [rule(f64::INFINITY), rule(-1.0)];
 
-    const fn rule(max_nodes: f64) -> CopyRule {
+    const fn rule(max_nodes: f64) -> CopyRule<'static> {
         CopyRule {
             max_nodes,
             max_nodes_when_crowded: max_nodes,
             crowded_bytes: usize::MAX,
+            stop: None,
         }
     }
 
@@ -445,7 +515,12 @@ mod tests {
         RULES.map(|rule| rerooted_by(rule, next, reply, leaves))
     }
 
-    fn rerooted_by(rule: CopyRule, next: Node, reply: Node, leaves: &[Node]) -> (Tree, Vec<Node>) {
+    fn rerooted_by(
+        rule: CopyRule<'_>,
+        next: Node,
+        reply: Node,
+        leaves: &[Node],
+    ) -> (Tree, Vec<Node>) {
         let game = History::default();
         let (second, third) = (
             after_first_move(&game),
@@ -490,7 +565,7 @@ mod tests {
         }
     }
 
-    fn shared_values_are_kept(rule: CopyRule) {
+    fn shared_values_are_kept(rule: CopyRule<'_>) {
         let game = History::default();
         let second = after_first_move(&game);
         let mut tree = Tree::new(game.clone(), None);
@@ -615,7 +690,7 @@ mod tests {
         }
     }
 
-    fn another_game_begins_anew(rule: CopyRule) {
+    fn another_game_begins_anew(rule: CopyRule<'_>) {
         let tree = || {
             let game = History::default();
             let mut tree = Tree::new(game.clone(), None);
@@ -691,10 +766,36 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_ends_when_the_search_is_stopped() {
+        let stop = StopSignal::default();
+        let rule = CopyRule {
+            stop: Some(&stop),
+            ..RULES[0]
+        };
+        let after = |in_analysis: bool| {
+            let mut tree = searched(3000).0.tree;
+            let next = main_line(&tree, 1).remove(0);
+            let before = tree.node_count();
+            let visits = match in_analysis {
+                true => reroot_in_analysis(&mut tree, &next, None, usize::MAX, rule),
+                false => reroot(&mut tree, &next, None, rule),
+            };
+            tree.assert_consistent();
+            assert!(visits > 100);
+            (tree.node_count() < before, tree.tree_cache.len())
+        };
+        assert_eq!([false, true].map(after), [(true, 0), (true, 1)]);
+        stop.stop();
+        // What there is stays in one tree.
+        assert_eq!([false, true].map(after), [(false, 0), (false, 0)]);
+    }
+
+    #[test]
     fn copies_take_a_small_part_of_the_time_or_memory_that_is_short() {
         let tree = searched(3000).0.tree;
         let (id, bytes) = (tree.root, tree.memory());
-        let copies = |limits: &Limits| CopyRule::new(limits).copies(&tree, id);
+        let never = StopSignal::default();
+        let copies = |limits: &Limits| CopyRule::new(limits, &never).copies(&tree, id);
         let movetime = |ms: u64, tree_bytes| Limits {
             movetime: Some(Duration::from_millis(ms)),
             tree_bytes,
@@ -706,13 +807,18 @@ mod tests {
         assert!(copies(&movetime(1000, Some(2 * bytes))));
         assert!(!copies(&movetime(20, None)));
         assert!(!copies(&movetime(20, Some(3 * bytes))));
+        // An analysis keeps the trees of earlier positions, which is worth more time.
+        let in_analysis = CopyRule::in_analysis(&movetime(20, None), &never);
+        assert!(in_analysis.copies(&tree, id));
+        let in_analysis = CopyRule::in_analysis(&movetime(2, None), &never);
+        assert!(!in_analysis.copies(&tree, id));
         let crowded = Limits {
             tree_bytes: Some(bytes),
             ..Limits::default()
         };
         let few = CopyRule {
             max_nodes: 10.0,
-            ..CopyRule::new(&crowded)
+            ..CopyRule::new(&crowded, &never)
         };
         assert!(few.copies(&tree, id));
         let few = CopyRule {
