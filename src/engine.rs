@@ -60,6 +60,7 @@ use crate::{
         wdl_contempt::is_ignored_in_analysis,
     },
     syzygy::Tables,
+    threads,
 };
 
 /// Interval at which the end of the program checks whether the last `readyok` was sent.
@@ -321,7 +322,7 @@ impl Engine {
                     stop.wait(TIME_FOR_MATE);
                     stop.stop();
                 };
-                if thread::Builder::new().spawn(wait).is_err() {
+                if threads::spawn("mate limit", wait).is_err() {
                     self.stop();
                 }
             }
@@ -384,7 +385,6 @@ impl Engine {
             history: game.clone(),
             pondering: go.ponder,
             contempt_side,
-            endless: end == End::Never,
             limits,
             received,
             patience: go.patience(game),

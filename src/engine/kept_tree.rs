@@ -10,7 +10,6 @@ use crate::{
     chess::{History, PackedMove, Place},
     options::{Invalidates, Options},
     search::Tree,
-    threads,
 };
 
 /// A tree and what it was searched with. Searches share it.
@@ -33,7 +32,7 @@ impl SearchedTree {
     /// are from files of the same names, which may have changed.
     pub fn for_networks(&mut self, networks: LoadNumbers) -> &mut Tree {
         if self.networks != networks {
-            drop_elsewhere(std::mem::take(&mut self.tree));
+            std::mem::take(&mut self.tree).free();
             self.networks = networks;
         }
         &mut self.tree
@@ -43,12 +42,6 @@ impl SearchedTree {
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
-}
-
-/// Drops a tree on another thread, because that takes time.
-fn drop_elsewhere(tree: Tree) {
-    // Without a thread, it is dropped here.
-    let _ = threads::spawn("drop tree", move || drop(tree));
 }
 
 /// What a tree's evaluations owe to the model of an opponent. A search for the other side needs a new tree.
@@ -113,7 +106,7 @@ impl KeptTree {
             .as_ref()
             .is_some_and(|old| new.can_reuse(old))
         {
-            drop_elsewhere(std::mem::take(&mut self.tree.lock().tree));
+            std::mem::take(&mut self.tree.lock().tree).free();
         }
         self.made_with = Some(new);
     }

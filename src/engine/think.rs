@@ -22,7 +22,10 @@ use super::{
     settings::StandInOptions,
 };
 use crate::{
-    chess::{History, PackedMove, moves::legal_moves},
+    chess::{
+        History, PackedMove,
+        moves::{has_legal_move, legal_moves},
+    },
     network::opponent::Networks,
     player::Player,
     search::{
@@ -49,10 +52,8 @@ pub(super) struct Task {
     pub avoided: Vec<PackedMove>,
     /// The side whose opponent search-contempt models.
     pub contempt_side: Option<Color>,
-    /// The limits; times count from `received`.
+    /// The limits; times count from `received`. The answer to a search without any waits until the GUI stops it.
     pub limits: Limits,
-    /// Whether the answer must wait until the GUI stops the search.
-    pub endless: bool,
     /// When the search was requested.
     pub received: Duration,
     /// Maximum wait for a network that is being loaded; `None` is no limit.
@@ -99,7 +100,7 @@ impl Task {
     /// Searches, and returns the answer if one is wanted.
     pub fn run(&self) -> Ended {
         let answer = self.or_any_move(|| self.think());
-        if self.endless {
+        if self.limits.infinite {
             wait_for_stop(&self.stop, &*self.listener);
         }
         if self.silent.load(Ordering::Relaxed) {
@@ -124,7 +125,7 @@ impl Task {
 
     /// The answer, before the wait for `stop`.
     fn think(&self) -> Answer {
-        if legal_moves(self.history.position()).next().is_none() {
+        if !has_legal_move(self.history.position()) {
             self.report_end_of_game();
             return Answer::default();
         }
@@ -215,14 +216,10 @@ impl Task {
         reply: Option<PackedMove>,
         stop: &StopSignal,
     ) -> Result<Outcome, SearchError> {
-        let root_moves = match reply {
-            // `searchmoves` refers to the position after the reply.
-            Some(_) => Vec::new(),
-            None => self.root_moves.clone(),
-        };
-        let avoided = match reply {
-            Some(_) => Vec::new(),
-            None => self.avoided.clone(),
+        let (root_moves, avoided) = match reply {
+            // Both refer to the position after the reply.
+            Some(_) => (Vec::new(), Vec::new()),
+            None => (self.root_moves.clone(), self.avoided.clone()),
         };
         let job = Job {
             root_moves,
@@ -268,12 +265,14 @@ impl Task {
                 assessment: None,
             };
         }
-        let over = legal_moves(self.history.position()).next().is_none();
         // That the built-in network replaces a missing one was reported before.
         let loaded = self.loader.wait(&self.stop, None).ok();
         let loaded = loaded.map(|networks| self.player(networks));
         let usable = || loaded.or_else(|| self.stand_in());
-        let Some(player) = (!over).then(usable).flatten() else {
+        let Some(player) = has_legal_move(self.history.position())
+            .then(usable)
+            .flatten()
+        else {
             return self.any_legal_move();
         };
         let limits = Limits {

@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        chess::{History, setup::history_from},
+        chess::setup::history_from,
         options::Options,
         search::{
             Limits,
@@ -214,6 +214,5 @@ mod tests {
         let mut job = job(&[("OpeningVariety", "100")], 1);
         job.avoided = vec![state.tree.edges(state.root()).at(0).m()];
         assert_eq!(chosen(&state, &job), [0]);
-        assert_eq!(job.history.len(), History::default().len());
     }
 }

@@ -8,7 +8,7 @@ use super::{
     tree::{
         Tree,
         edges::EdgeRange,
-        node::{Node, NodeId},
+        node::{Mean, NodeId},
     },
     visits::{Leaf, PathStep, VisitState, Visits},
 };
@@ -173,7 +173,7 @@ pub(super) fn revisit(
     steps: &[PathStep],
 ) {
     let leaf = state.tree.node(path[path.len() - 1]);
-    let value = BackupValue::of(leaf);
+    let value = Mean::of(leaf);
     back_up(state, params, path, steps, value, false);
 }
 
@@ -208,39 +208,12 @@ fn back_up_leaf(
         _ => None,
     };
     let value = known.unwrap_or(leaf.value);
-    let value = BackupValue {
+    let value = Mean {
         wl: f64::from(-value.wl),
         d: value.d,
         m: value.m,
     };
     back_up(state, params, path, steps, value, leaf.terminal.is_some());
-}
-
-/// A value on its way to the root, seen by the side that moved into the current node.
-#[derive(Clone, Copy)]
-struct BackupValue {
-    wl: f64,
-    d: f32,
-    m: f32,
-}
-
-impl BackupValue {
-    fn of(node: &Node) -> BackupValue {
-        BackupValue {
-            wl: node.wl,
-            d: node.d,
-            m: node.m,
-        }
-    }
-
-    /// The value one ply closer to the root, seen by the other side.
-    fn flipped(self) -> BackupValue {
-        BackupValue {
-            wl: -self.wl,
-            d: self.d,
-            m: self.m + 1.0,
-        }
-    }
 }
 
 /// Adds `value` to every node of the path, from the leaf to the root. A leaf that has just been proven (`is_proof`) may
@@ -250,7 +223,7 @@ fn back_up(
     params: &SearchParams,
     path: &[NodeId],
     steps: &[PathStep],
-    value: BackupValue,
+    value: Mean,
     is_proof: bool,
 ) {
     let is_proof = is_proof && params.propagates_proofs();
@@ -273,7 +246,7 @@ fn back_up_by(
     state: &mut SearchState,
     path: &[NodeId],
     steps: &[PathStep],
-    mut value: BackupValue,
+    mut value: Mean,
     (mut propagate, corrects): (bool, bool),
     share: impl Fn(u32) -> f64,
 ) {
@@ -285,7 +258,7 @@ fn back_up_by(
         let is_root = depth == 0;
         let node = tree.node_mut(id);
         if node.is_proven() && !is_root {
-            value = BackupValue::of(node);
+            value = Mean::of(node);
         }
         node.in_flight -= 1;
         node.add_visit(value.wl, value.d, value.m, &share);
@@ -332,7 +305,7 @@ mod tests {
         options::Options,
         search::{
             search_contempt::ChosenBy,
-            tree::node::{Bounds, Origin, tests::node},
+            tree::node::{Bounds, Node, Origin, tests::node},
             visits::Visit,
         },
     };

@@ -5,26 +5,21 @@ use thiserror::Error;
 use super::{report::Outcome, tree::Full};
 use crate::network::EvaluateError;
 
-/// Why a search failed.
+/// A search failed, because the network could not evaluate a batch.
 #[derive(Debug, Error)]
-pub enum SearchError {
-    /// The network could not evaluate a batch.
-    #[error("{error}")]
-    Evaluate {
-        /// What went wrong.
-        #[source]
-        error: EvaluateError,
-        /// The result so far, if at least the root was evaluated.
-        found: Option<Box<Outcome>>,
-    },
+#[error("{error}")]
+pub struct SearchError {
+    /// What went wrong.
+    #[source]
+    pub error: EvaluateError,
+    /// The result so far, if at least the root was evaluated.
+    pub found: Option<Box<Outcome>>,
 }
 
 impl SearchError {
     /// The result that the search had before it failed.
     pub fn found(self) -> Option<Outcome> {
-        match self {
-            SearchError::Evaluate { found, .. } => found.map(|outcome| *outcome),
-        }
+        self.found.map(|outcome| *outcome)
     }
 }
 

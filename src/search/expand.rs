@@ -175,7 +175,7 @@ impl ExpandContext<'_> {
         replay: &mut Replay,
         batch: &mut Batch,
     ) -> Result<(), Full> {
-        for index in visits.go_on(first, edges) {
+        for index in visits.go_on(first, edges, self.params) {
             if !matches!(visits.list[index].state, VisitState::Extending) {
                 continue;
             }

@@ -4,7 +4,8 @@
 use super::tree::node::Edge;
 
 /// Visits that leave one position, none of whose moves was visited before, one after the other. There all Q are equal,
-/// so PUCT takes the move with the largest prior divided by one more than the visits in flight.
+/// so PUCT takes the move with the largest prior divided by one more than the visits in flight. What `OptimalSelect`
+/// adds to every prior at this depth is added here, too.
 #[derive(Default)]
 pub(super) struct FirstVisits {
     /// The visits in flight to the first moves.
@@ -19,10 +20,10 @@ impl FirstVisits {
 
     /// The move that the next visit takes, by its place in `moves` (largest prior first); `None` if a visit to it is in
     /// flight already.
-    pub fn take(&mut self, moves: &[Edge]) -> Option<usize> {
+    pub fn take(&mut self, moves: &[Edge], prior_bonus: f32) -> Option<usize> {
         let share = |place: usize| {
             let in_flight = self.in_flight.get(place).copied().unwrap_or(0);
-            moves[place].p() / (1.0 + f32::from(in_flight))
+            (moves[place].p() + prior_bonus) / (1.0 + f32::from(in_flight))
         };
         let candidates = 0..moves.len().min(self.in_flight.len() + 1);
         let best = candidates

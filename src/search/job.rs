@@ -14,7 +14,7 @@ use shakmaty::Color;
 
 use super::limits::Limits;
 use crate::{
-    chess::{History, PackedMove, moves::legal_moves},
+    chess::{History, PackedMove, moves::has_legal_move},
     options::SearchOptions,
     syzygy::{self, TableMove, Tables},
 };
@@ -66,7 +66,7 @@ impl Job {
 
     /// Whether the game is over in the position to search.
     pub(super) fn is_game_over(&self) -> bool {
-        legal_moves(self.history.position()).next().is_none()
+        !has_legal_move(self.history.position())
     }
 
     /// How many winning moves the search looks for: one for each line that it reports, only one with a clock, and all

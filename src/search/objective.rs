@@ -19,32 +19,10 @@ use super::{
     report::{Objective, PvLine, Score},
     tree::{
         Tree,
-        node::{Node, NodeId},
+        node::{Mean, Node, NodeId},
     },
 };
 use crate::{network::Value, options::SearchOptions};
-
-/// W-L, draw probability and plies left, from the point of view of the side that moved into a node.
-#[derive(Clone, Copy)]
-struct Mean {
-    wl: f64,
-    d: f32,
-    m: f32,
-}
-
-impl Mean {
-    fn of(node: &Node) -> Mean {
-        Mean {
-            wl: node.wl,
-            d: node.d,
-            m: node.m,
-        }
-    }
-
-    fn q(self, draw_score: f32) -> f64 {
-        self.wl + f64::from(draw_score * self.d)
-    }
-}
 
 /// Time per visit of the tree for computing objective values on a busy machine; memory latency dominates.
 const TIME_PER_VISIT: Duration = Duration::from_micros(1);
@@ -138,14 +116,16 @@ impl Tree {
     fn objective(&self, id: NodeId, params: &SearchParams) -> Objective {
         let account = Account { tree: self, params };
         let (node, turn) = (self.node(id), self.root_turn.other());
-        let mean = account.mean(node, turn).unwrap_or(Mean::of(node));
+        let replies = account.reply_means(node, turn);
+        let mean = account.mean_with(node, turn, &replies);
+        let mean = mean.unwrap_or(Mean::of(node));
         Objective {
             value: Value {
                 wl: mean.wl as f32,
                 d: mean.d,
                 m: mean.m + 1.0,
             },
-            next_loss: account.next_loss(node, turn, mean),
+            next_loss: account.next_loss(node, turn, mean, &replies),
         }
     }
 }
@@ -160,22 +140,37 @@ impl Account<'_> {
     /// The objective mean of a node at which `turn` moves; `None` if it is the node's own mean, because nothing below
     /// is frozen or its result is proven and holds against every reply.
     fn mean(&self, node: &Node, turn: Color) -> Option<Mean> {
-        if node.is_proven() || node.n_children == 0 {
+        self.mean_with(node, turn, &self.reply_means(node, turn))
+    }
+
+    /// The objective means of a node's visited replies, as [`Account::mean`] gives them; none where they do not matter.
+    fn reply_means(&self, node: &Node, turn: Color) -> Vec<Option<Mean>> {
+        if node.is_proven() {
+            return Vec::new();
+        }
+        let replies = self.visited(node);
+        replies
+            .map(|child| self.mean(child, turn.other()))
+            .collect()
+    }
+
+    /// The objective mean of a node whose replies have these.
+    fn mean_with(&self, node: &Node, turn: Color, replies: &[Option<Mean>]) -> Option<Mean> {
+        if replies.is_empty() {
             return None;
         }
-        let mut is_changed = self.tree.frozen(node).is_some();
-        if is_changed && let Some(mean) = self.unknown(node) {
+        let is_frozen = self.tree.frozen(node).is_some();
+        if is_frozen && let Some(mean) = self.unknown(node) {
             return Some(mean);
         }
-        let means: Vec<Mean> = self
-            .visited(node)
-            .map(|child| {
-                let mean = self.mean(child, turn.other());
-                is_changed |= mean.is_some();
-                mean.unwrap_or(Mean::of(child))
-            })
-            .collect();
-        (is_changed && !means.is_empty()).then(|| self.shared_mean(node, turn, &means))
+        let is_changed = is_frozen || replies.iter().any(Option::is_some);
+        let means = || -> Vec<Mean> {
+            self.visited(node)
+                .zip(replies)
+                .map(|(child, mean)| mean.unwrap_or(Mean::of(child)))
+                .collect()
+        };
+        is_changed.then(|| self.shared_mean(node, turn, &means()))
     }
 
     /// The mean of a node whose visited children have these means, if its visits were shared out by them.
@@ -233,17 +228,17 @@ impl Account<'_> {
         is_unknown.then(|| self.own_value(node, 1.0))
     }
 
-    /// See [`Objective::next_loss`]; `turn` moves at the node, whose objective mean is `mean`.
-    fn next_loss(&self, node: &Node, turn: Color, mean: Mean) -> f32 {
+    /// See [`Objective::next_loss`]; `turn` moves at the node, whose objective mean is `mean` and whose replies have
+    /// these.
+    fn next_loss(&self, node: &Node, turn: Color, mean: Mean, replies: &[Option<Mean>]) -> f32 {
         let Some(record) = self.tree.frozen(node).filter(|_| !node.is_proven()) else {
             return 0.0;
         };
         let draw_score = self.params.draw_score(turn);
         let children = self.tree.children(node).iter().zip(record.probabilities());
-        let replies = children.filter(|(child, _)| child.n > 0).map(|(child, p)| {
-            let mean = self.mean(child, turn.other());
-            p * mean.unwrap_or(Mean::of(child)).q(draw_score)
-        });
+        let visited = children.filter(|(child, _)| child.n > 0).zip(replies);
+        let replies =
+            visited.map(|((child, p), mean)| p * mean.unwrap_or(Mean::of(child)).q(draw_score));
         let best = -mean.q(-draw_score);
         (best - replies.sum::<f64>()).max(0.0) as f32
     }

@@ -251,8 +251,14 @@ impl SearchParams {
         }
     }
 
+    /// Parameters for one of many trees, whose positions fill batches together: if the options set no batch size, a tree
+    /// adds one position at a time.
+    pub fn for_shared_batches(options: &SearchOptions, evaluator: &dyn Evaluator) -> SearchParams {
+        SearchParams::with_batches(1..=1, options, evaluator)
+    }
+
     /// Parameters for one thread. If the options set no batch size, these sizes are used.
-    pub fn with_batches(
+    fn with_batches(
         sizes: RangeInclusive<usize>,
         options: &SearchOptions,
         evaluator: &dyn Evaluator,
@@ -363,6 +369,11 @@ impl SearchParams {
     /// Search threads, from the options or as the evaluator recommends.
     pub(super) fn threads(&self) -> usize {
         self.threads
+    }
+
+    /// What is added to the priors of moves this many plies below the root.
+    pub(super) fn prior_bonus(&self, depth: usize) -> f32 {
+        self.root_prior_bonus * 0.125_f32.powi(depth.min(100) as i32)
     }
 
     /// Whether positions are evaluated at once, in microseconds.

@@ -342,7 +342,11 @@ pub(super) mod tests {
         chess::History,
         network::{Batch, Evaluator, hash::HashEvaluator},
         options::Options,
-        search::{Job, Limits, TreeSearch, first_visits::FirstVisits, tree::node::Edge},
+        search::{
+            Job, Limits, TreeSearch,
+            first_visits::FirstVisits,
+            tree::node::{Bounds, Edge, Origin},
+        },
     };
 
     /// A tree of this many nodes, the same every time.
@@ -392,6 +396,13 @@ pub(super) mod tests {
 
     #[test]
     fn first_visits_take_the_moves_that_puct_takes() {
+        // Without and with OptimalSelect, one ply below the root.
+        for prior_bonus in [0.0, 1.0 / 64.0] {
+            compare_first_visits(prior_bonus);
+        }
+    }
+
+    fn compare_first_visits(prior_bonus: f32) {
         let (mut state, params) = searched(3000);
         let parents = busy_nodes(&state.tree);
         let mut compared = 0;
@@ -407,19 +418,21 @@ pub(super) mod tests {
                 let (mut first_visits, mut ranking) = (FirstVisits::default(), Ranking::default());
                 let mut seen = 0;
                 for _ in 0..20 {
-                    let taken = ranking
-                        .take(&mut state, &params, id, rules(turn.other()))
-                        .unwrap();
+                    let rules = PlyRules {
+                        prior_bonus,
+                        ..rules(turn.other())
+                    };
+                    let taken = ranking.take(&mut state, &params, id, rules).unwrap();
                     let expected = (taken == seen).then_some(usize::from(taken));
                     seen += u8::from(taken == seen);
-                    assert_eq!(first_visits.take(&moves), expected);
+                    assert_eq!(first_visits.take(&moves, prior_bonus), expected);
                 }
                 compared += 1;
             }
         }
         assert!(compared > 10, "{compared}");
         let mut none = FirstVisits::default();
-        assert_eq!(none.take(&[]), None);
+        assert_eq!(none.take(&[], 0.0), None);
     }
 
     #[test]
@@ -456,6 +469,25 @@ pub(super) mod tests {
         assert_eq!(best_move(&mut state, &params, root, rules(turn)), Ok(slot));
         let taken = Ranking::default().take(&mut state, &params, root, rules(turn));
         assert_eq!(taken, Ok(slot));
+    }
+
+    #[test]
+    fn proven_wins_that_visits_pass_over_leave_no_open_move_behind() {
+        let child = |n, bounds| {
+            let mut node = Node { n, ..Node::EMPTY };
+            node.set_bounds(bounds, Origin::Children);
+            node
+        };
+        let (won, open) = (Bounds::exact(1), Bounds::OPEN);
+        let children = [child(6000, won), child(5990, won), child(10, open)];
+        let mut state = SearchState::with_children(&children);
+        let params = searched(2).1;
+        state.looks_beside_wins = true;
+        state.progress.catch_up = 0;
+        let (root, turn) = (state.tree.root, state.tree.root_turn);
+        assert_eq!(best_move(&mut state, &params, root, rules(turn)), Ok(2));
+        let taken = Ranking::default().take(&mut state, &params, root, rules(turn));
+        assert_eq!(taken, Ok(2));
     }
 
     #[test]

@@ -423,6 +423,21 @@ mod tests {
         for m in [f32::MAX, f32::INFINITY, f32::NAN, f32::MIN] {
             let child = Node { m, ..Node::EMPTY };
             assert!(matches!(score(&child), Score::Open));
+            let scores = [
+                (1, Origin::Rules),
+                (1, Origin::Tablebase),
+                (-1, Origin::Rules),
+            ]
+            .map(|(result, origin)| score(&proven(1, result, origin, m)));
+            let [
+                Score::Mate(win),
+                Score::Tablebase(win_by_table),
+                Score::Mate(loss),
+            ] = scores
+            else {
+                panic!("{m} {scores:?}");
+            };
+            assert!(win > 0 && win_by_table > 0 && loss <= 0, "{m} {scores:?}");
         }
     }
 

@@ -326,7 +326,11 @@ impl Descent {
         for index in group.visits.clone() {
             let head = self.heads[index];
             let choice = match ply.reply(id) {
-                Reply::Draw(slot) => Some((slot, ChosenBy::Draw)),
+                Reply::Draw(slot) => {
+                    // The ranking does not see this visit.
+                    self.ranking.clear();
+                    Some((slot, ChosenBy::Draw))
+                }
                 Reply::Blocked => None,
                 Reply::Search(chosen) => match ply.next_move(&mut self.ranking, id) {
                     Ok(slot) => Some((slot, chosen)),

@@ -267,8 +267,6 @@ mod tests {
         },
     };
 
-    const ROOT: Bounds = Bounds::OPEN;
-
     fn child(n: u32, bounds: Bounds) -> Node {
         let mut node = Node { n, ..Node::EMPTY };
         node.set_bounds(bounds, Origin::Children);
@@ -292,9 +290,17 @@ mod tests {
     #[test]
     fn a_lead_counts_only_if_its_move_can_be_played() {
         let lost = Bounds::exact(-1);
-        let far_ahead = [child(6000, ROOT), child(500, ROOT), child(480, ROOT)];
+        let far_ahead = [
+            child(6000, Bounds::OPEN),
+            child(500, Bounds::OPEN),
+            child(480, Bounds::OPEN),
+        ];
         assert!(is_over(&mut SearchState::with_children(&far_ahead)));
-        let refuted = [child(6000, lost), child(500, ROOT), child(480, ROOT)];
+        let refuted = [
+            child(6000, lost),
+            child(500, Bounds::OPEN),
+            child(480, Bounds::OPEN),
+        ];
         assert!(!is_over(&mut SearchState::with_children(&refuted)));
         let mut excluded = SearchState::with_children(&far_ahead);
         excluded.allow(&[1, 2]);
@@ -305,9 +311,9 @@ mod tests {
     fn results_of_moves_that_are_not_allowed_decide_nothing() {
         let won = [
             child(10, Bounds::exact(1)),
-            child(10, ROOT),
+            child(10, Bounds::OPEN),
             child(10, Bounds::exact(-1)),
-            child(10, ROOT),
+            child(10, Bounds::OPEN),
         ];
         assert!(is_decided(&SearchState::with_children(&won)));
         let mut tree = SearchState::with_children(&won);
@@ -385,7 +391,7 @@ mod tests {
     #[test]
     fn with_several_lines_one_mate_ends_searches_with_a_clock_only() {
         let two_lines = [("MultiPV", "2")];
-        let one = [far_mate(), child(500, ROOT)];
+        let one = [far_mate(), child(500, Bounds::OPEN)];
         let clock_only = [false, false, false, false, true];
         assert_eq!(ended(&one, &two_lines), clock_only);
         let both = [far_mate(), far_mate()];
@@ -396,19 +402,19 @@ mod tests {
 
     #[test]
     fn each_reason_ends_the_searches_that_its_help_names_and_no_others() {
-        let open = [child(600, ROOT), child(500, ROOT)];
+        let open = [child(600, Bounds::OPEN), child(500, Bounds::OPEN)];
         assert_eq!(ended(&open, &[]), [false; 5]);
         // A mate ends all searches but infinite ones and those for a shorter mate; a lost game ends none while a move
         // is open.
-        let won = [far_mate(), child(500, ROOT)];
+        let won = [far_mate(), child(500, Bounds::OPEN)];
         assert_eq!(ended(&won, &[]), [false, true, true, false, true]);
         assert_eq!(ended(&won, &[("SmartPruningFactor", "0")]), [false; 5]);
-        let only_one = [child(600, ROOT), child(500, Bounds::exact(-1))];
+        let only_one = [child(600, Bounds::OPEN), child(500, Bounds::exact(-1))];
         assert_eq!(ended(&only_one, &[]), [false, false, false, false, true]);
         let all_lost = [600, 500].map(|n| child(n, Bounds::exact(-1)));
         assert_eq!(ended(&all_lost, &[]), [false, true, true, true, true]);
         // Smart pruning applies to clocks and, by an option, to node limits.
-        let ahead = [child(19_000, ROOT), child(100, ROOT)];
+        let ahead = [child(19_000, Bounds::OPEN), child(100, Bounds::OPEN)];
         assert_eq!(ended(&ahead, &[]), [false, false, false, false, true]);
         let nodes_too = [("SmartPruningNodes", "true")];
         assert_eq!(ended(&ahead, &nodes_too), [false, false, true, false, true]);
@@ -432,7 +438,7 @@ mod tests {
             let job = Job::new(History::default(), limits.clone(), options.search());
             let children = [first, second].map(|(n, wl)| Node {
                 wl,
-                ..child(n, ROOT)
+                ..child(n, Bounds::OPEN)
             });
             let mut state = SearchState::with_children(&children);
             state.progress = Progress::new(&limits);
@@ -468,7 +474,7 @@ mod tests {
                 ..Limits::default()
             };
             let job = Job::new(History::default(), limits.clone(), options.search());
-            let children = [child(700, ROOT), child(300, ROOT)];
+            let children = [child(700, Bounds::OPEN), child(300, Bounds::OPEN)];
             let mut state = SearchState::with_children(&children);
             state.progress = Progress::new(&limits);
             let mut stopper = Stopper::new(&job);
@@ -507,7 +513,8 @@ mod tests {
             };
             let rule = Rule::new(&options.search(), Some(Color::White));
             let job = Job::new(History::default(), limits.clone(), options.search());
-            let mut state = SearchState::with_children(&[child(visits, ROOT), child(9, ROOT)]);
+            let mut state =
+                SearchState::with_children(&[child(visits, Bounds::OPEN), child(9, Bounds::OPEN)]);
             state.tree.rule = rule;
             Stopper::new(&job).is_over(&mut state, at)
         };

@@ -6,6 +6,7 @@ use super::{
     first_visits::FirstVisits,
     leaf_priors::LeafPriors,
     leaf_values::LeafValues,
+    params::SearchParams,
     search_contempt::ChosenBy,
     tree::{
         Full,
@@ -209,15 +210,16 @@ impl Visits {
     /// Sends the visit at index `first`, which gave its position these moves (the last ones written), and those that
     /// came there with it on to these moves, as PUCT does. A visit for whose move another is in flight is to be
     /// repeated. Returns the indices of all of them.
-    pub fn go_on(&mut self, first: usize, edges: EdgeRange) -> Range<usize> {
+    pub fn go_on(&mut self, first: usize, edges: EdgeRange, params: &SearchParams) -> Range<usize> {
         self.first_visits.clear();
         let path = self.list[first].steps.clone();
+        let prior_bonus = params.prior_bonus(path.len());
         let mut end = first;
         while end < self.list.len() && (end == first || self.comes_to(&path, end)) {
             let visit = &mut self.list[end];
             end += 1;
             let moves = self.writer.last_written();
-            let Some(place) = self.first_visits.take(moves) else {
+            let Some(place) = self.first_visits.take(moves, prior_bonus) else {
                 visit.state = VisitState::Expanded(edges);
                 continue;
             };

@@ -43,7 +43,7 @@ impl Contestant {
     pub fn new(name: &str, options: Options, nodes: u64, networks: Networks) -> Contestant {
         // The colour makes no difference: with either one the same networks are used.
         let evaluator = networks.against(&options, contempt_side(&options, Color::White));
-        let params = SearchParams::with_batches(1..=1, &options.search(), &*evaluator);
+        let params = SearchParams::for_shared_batches(&options.search(), &*evaluator);
         let fast_options = Arc::new(Options {
             noise_epsilon: 0.0,
             ..options.clone()

@@ -54,15 +54,15 @@ pub fn run(
     let mut progress_reporter = ProgressReporter::new(&search, reporter);
     let interval = progress_reporter.interval();
     let mut due = interval;
-    let mut pause = |elapsed| {
+    let mut report_progress = |elapsed| {
         if elapsed >= due {
             progress_reporter.report_progress();
             due = search.elapsed() + interval;
         }
     };
     match search.threads {
-        1 => search.run_alone(&mut pause),
-        _ => search.run_in_threads(interval, &mut pause),
+        1 => search.run_alone(&mut report_progress),
+        _ => search.run_in_threads(interval, &mut report_progress),
     }
     let error = search.error.lock().take();
     let is_damaged = search.is_damaged.load(Ordering::Relaxed);
@@ -73,7 +73,7 @@ pub fn run(
     let result = match (error, outcome) {
         (None, Some(outcome)) => Ok(outcome),
         (None, None) => Ok(Outcome::without_move(Report::default())),
-        (Some(error), found) => Err(SearchError::Evaluate {
+        (Some(error), found) => Err(SearchError {
             error,
             found: found.map(Box::new),
         }),
@@ -115,7 +115,7 @@ impl<'a> Search<'a> {
         clock: &'a dyn Clock,
     ) -> Search<'a> {
         let started = clock.now();
-        let shared = Shared::new(tree, job);
+        let shared = Shared::new(tree, job, stop);
         let params = SearchParams::for_evaluator(&job.options, evaluator);
         let max_time = job.limits.max_time();
         let is_short = max_time.is_some_and(|time| time <= MIN_TIME_FOR_HELPERS);
@@ -149,15 +149,19 @@ impl<'a> Search<'a> {
         self.clock.now().saturating_sub(self.started)
     }
 
-    /// Searches with the calling thread alone, which calls `pause` with the elapsed time between batches.
-    fn run_alone(&self, pause: &mut (dyn FnMut(Duration) + Send)) {
-        self.run_worker(&mut || self.work(&mut || self.search_alone(pause), &|| {}));
+    /// Searches with the calling thread alone, which calls `report_progress` with the elapsed time between batches.
+    fn run_alone(&self, report_progress: &mut (dyn FnMut(Duration) + Send)) {
+        self.run_worker(&mut || self.work(&mut || self.search_alone(report_progress), &|| {}));
     }
 
-    /// Searches with several threads; the calling thread is the first of them and calls `pause` with the elapsed time
+    /// Searches with several threads; the calling thread is the first of them and calls `report_progress` with the elapsed time
     /// between packets, and every `interval` while it waits. If the system refuses threads, the search runs with those
     /// that could be started.
-    fn run_in_threads(&self, interval: Duration, pause: &mut (dyn FnMut(Duration) + Send)) {
+    fn run_in_threads(
+        &self,
+        interval: Duration,
+        report_progress: &mut (dyn FnMut(Duration) + Send),
+    ) {
         let pipeline = Pipeline::new(self);
         let end = || pipeline.end();
         thread::scope(|scope| {
@@ -177,7 +181,7 @@ impl<'a> Search<'a> {
                 }
             }
             self.run_worker(&mut || {
-                self.work(&mut || pipeline.work(Some(interval), pause), &end);
+                self.work(&mut || pipeline.work(Some(interval), report_progress), &end);
             });
         });
         if !self.is_damaged.load(Ordering::Relaxed) {

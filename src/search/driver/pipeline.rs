@@ -155,9 +155,9 @@ impl<'a, 'b> Pipeline<'a, 'b> {
         }
     }
 
-    /// The loop of one thread, until the search is over. With a `patience` it calls `pause` with the elapsed time between
+    /// The loop of one thread, until the search is over. With a `patience` it calls `report_progress` with the elapsed time between
     /// packets, and while it waits for one after this time.
-    pub fn work(&self, patience: Option<Duration>, pause: &mut dyn FnMut(Duration)) {
+    pub fn work(&self, patience: Option<Duration>, report_progress: &mut dyn FnMut(Duration)) {
         let mut held = None;
         loop {
             match self.packets.exchange(held.take(), self, patience) {
@@ -170,7 +170,7 @@ impl<'a, 'b> Pipeline<'a, 'b> {
                 Next::End => return,
             }
             if patience.is_some() {
-                pause(self.search.elapsed());
+                report_progress(self.search.elapsed());
             }
         }
     }

@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl Search<'_> {
-    /// Searches with this thread alone until the search is over. Calls `pause` with the elapsed time between batches.
-    pub(super) fn search_alone(&self, pause: &mut dyn FnMut(Duration)) {
+    /// Searches with this thread alone until the search is over. Calls `report_progress` with the elapsed time between batches.
+    pub(super) fn search_alone(&self, report_progress: &mut dyn FnMut(Duration)) {
         let mut worker = Worker::new(self.job, 0, &mut self.shared.lock().state.tree);
         let mut batch = Batch::default();
         loop {
@@ -32,7 +32,7 @@ impl Search<'_> {
                 self.fail(&mut self.shared.lock(), &mut worker, failure);
             }
             self.throttle(is_solved, worker.is_idle());
-            pause(elapsed);
+            report_progress(self.elapsed());
         }
     }
 

@@ -283,7 +283,7 @@ impl Tree {
     }
 
     /// Frees the tree, a large one on another thread.
-    pub(super) fn free(self) {
+    pub(crate) fn free(self) {
         if self.memory() >= LARGE {
             threads::drop_aside(self);
         }

@@ -82,6 +82,40 @@ impl Bounds {
     }
 }
 
+/// The mean of visits to a node, or one on its way to the root: W-L, draw probability and plies left, seen by the side
+/// that moved into the node.
+#[derive(Clone, Copy)]
+pub(in crate::search) struct Mean {
+    pub wl: f64,
+    pub d: f32,
+    pub m: f32,
+}
+
+impl Mean {
+    /// The mean of all visits to a node.
+    pub fn of(node: &Node) -> Mean {
+        Mean {
+            wl: node.wl,
+            d: node.d,
+            m: node.m,
+        }
+    }
+
+    /// The value one ply closer to the root, seen by the other side.
+    pub fn flipped(self) -> Mean {
+        Mean {
+            wl: -self.wl,
+            d: self.d,
+            m: self.m + 1.0,
+        }
+    }
+
+    /// The expected result, where a draw counts `draw_score`.
+    pub fn q(self, draw_score: f32) -> f64 {
+        self.wl + f64::from(draw_score * self.d)
+    }
+}
+
 /// Where a node's certainty comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -112,7 +146,7 @@ pub struct Node {
     pub d: f32,
     /// Mean plies to the end of the game; for a proven node, the exact length of the proof.
     pub m: f32,
-    /// The network's own W-L (or the terminal value) of this position.
+    /// W-L of this position by itself: the network's, rescaled where there is WDL contempt, or the terminal value.
     pub v: f32,
     /// Completed visits.
     pub n: u32,
