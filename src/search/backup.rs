@@ -214,6 +214,9 @@ fn back_up_leaf(
         m: value.m,
     };
     back_up(state, params, path, steps, value, leaf.terminal.is_some());
+    if leaf.terminal.is_none() {
+        state.progress.note_open_visit(steps.len() as u32);
+    }
 }
 
 /// Adds `value` to every node of the path, from the leaf to the root. A leaf that has just been proven (`is_proof`) may

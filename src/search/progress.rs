@@ -2,6 +2,11 @@
 
 use super::limits::Limits;
 
+/// A search with this many visits for each that ended at a new open position, and so many besides, does not become
+/// deeper.
+const MOST_VISITS_FOR_ONE_NEW: u64 = 5;
+const MIN_VISITS_TO_JUDGE: u64 = 10_000;
+
 /// The progress of a search.
 #[derive(Clone, Debug)]
 pub(super) struct Progress {
@@ -10,6 +15,9 @@ pub(super) struct Progress {
     /// Visits completed.
     pub playouts: u64,
     depth_sum: u64,
+    /// Those of the completed visits that ended at a position that was new and open, and the sum of their depths.
+    open_visits: u64,
+    open_depth_sum: u64,
     /// The deepest line, in plies.
     pub seldepth: u32,
     /// Tablebase probes that hit.
@@ -36,6 +44,8 @@ impl Progress {
             claimed: 0,
             playouts: 0,
             depth_sum: 0,
+            open_visits: 0,
+            open_depth_sum: 0,
             seldepth: 0,
             tb_hits: 0,
             evaluations: 0,
@@ -54,6 +64,22 @@ impl Progress {
         self.playouts += 1;
         self.depth_sum += u64::from(depth);
         self.seldepth = self.seldepth.max(depth);
+    }
+
+    /// Notes that the visit just counted ended at a new position whose result is open.
+    pub fn note_open_visit(&mut self, depth: u32) {
+        self.open_visits += 1;
+        self.open_depth_sum += u64::from(depth);
+    }
+
+    /// Whether the search is as deep as `go depth` asks for: its visits are on average, or those that find something
+    /// new are. Where nearly all visits end at a certain result near the root (the best move is a draw, say), neither
+    /// may ever be so, and the search is as deep as it will be.
+    pub fn has_depth(&self, depth: u32) -> bool {
+        let open_depth = self.open_depth_sum / self.open_visits.max(1);
+        self.mean_depth() >= depth
+            || open_depth >= u64::from(depth)
+            || self.playouts > MIN_VISITS_TO_JUDGE + MOST_VISITS_FOR_ONE_NEW * self.open_visits
     }
 
     /// Visits that may still be started, when the root has `root_visits`.

@@ -109,7 +109,7 @@ impl Stopper {
                 .is_some_and(|end| elapsed >= end || self.is_time_used_up(state, elapsed, end))
             || limits.depth.is_some_and(|depth| {
                 // At the memory limit no visit makes a line longer.
-                let is_deep = progress.mean_depth() >= depth || state.is_at_memory_limit;
+                let is_deep = progress.has_depth(depth) || state.is_at_memory_limit;
                 progress.playouts > 1 && is_deep
             })
             || limits.mate.is_some_and(|moves| has_mate(state, moves))

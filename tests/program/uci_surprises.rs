@@ -573,3 +573,23 @@ fn an_endless_line_is_refused_and_the_next_one_executed() {
     session.send_and_sync("position startpos");
     assert_ne!(session.go("go nodes 10").0, "(none)");
 }
+
+/// Nearly all visits end near the root, at draws that prove nothing or at results that are certain, so that their mean
+/// depth stays small for ever.
+#[test]
+fn a_search_that_cannot_become_deeper_ends() {
+    let mut session = Session::with(&["--threads", "1"]);
+    let knights = "f2f3 e7e5 g1h3 g8f6 h3g1 f6g8 g1h3 g8f6 h3g1 f6g8";
+    for position in [
+        format!("position startpos moves {knights}"),
+        format!("position fen {KNIGHT_ODDS} moves {BLUNDERS}"),
+    ] {
+        session.send(&position);
+        let (best, _) = session.go("go depth 8");
+        assert!(best.len() >= 4, "{best}");
+    }
+    session.end();
+}
+
+const KNIGHT_ODDS: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/R1BQKBNR w KQkq - 0 1";
+const BLUNDERS: &str = "d2d4 d7d5 e2e4 d5e4 c1f4 d8d4 d1d4 e7e5 d4e5 f8e7 e5g7 e8d7 e1c1 d7c6";
