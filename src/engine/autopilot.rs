@@ -35,6 +35,8 @@ pub(super) struct Autopilot {
     clock: Option<Duration>,
     /// What was announced last.
     announced: ResolvedProfiles,
+    /// Whether the game is another one than that of the announcement.
+    is_new_game: bool,
 }
 
 impl Autopilot {
@@ -50,6 +52,7 @@ impl Autopilot {
     /// The next position belongs to another game.
     pub fn new_game(&mut self) {
         (self.game, self.clock) = (None, None);
+        self.is_new_game = true;
     }
 
     /// A position was set, which may belong to another game.
@@ -101,9 +104,14 @@ impl Autopilot {
                 None => {}
             }
         }
-        let is_new = resolved.settings != self.announced.settings;
+        if self.game.is_none() {
+            // There is nothing to say before the game has a position.
+            return (layer, None);
+        }
+        let is_new = resolved.settings != self.announced.settings
+            || (self.is_new_game && !resolved.settings.is_empty());
         let text = is_new.then(|| announcement(&resolved, &set, &unchanged));
-        self.announced = resolved;
+        (self.announced, self.is_new_game) = (resolved, false);
         (layer, text)
     }
 
@@ -129,7 +137,7 @@ fn decision(layers: &Layers, name: &'static str) -> Option<String> {
 
 fn announcement(resolved: &ResolvedProfiles, set: &[String], unchanged: &[String]) -> String {
     if resolved.names.is_empty() {
-        return "profile none: no profile applies to this game".into();
+        return "profile none: the options are as they were set".into();
     }
     let mut text = format!("profile {}:", resolved.names.join(" + "));
     if resolved.settings.is_empty() {

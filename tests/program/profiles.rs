@@ -440,7 +440,7 @@ fn one_session_plays_all_published_odds_with_both_colours() {
     let fens = list
         .iter()
         .map(|entry| format!("{} - 0 1", entry["fen"].as_str().unwrap()));
-    let mut given = 0;
+    let (mut given, mut was_set) = (0, false);
     for fen in fens.chain([START_FEN.to_owned()]) {
         let start = History::new(position_from_fen(&fen).unwrap());
         for side in Color::ALL {
@@ -462,15 +462,16 @@ fn one_session_plays_all_published_odds_with_both_colours() {
                 let advantage = 2200 - rating as i32;
                 let before = session
                     .send_and_sync(&format!("setoption name UCI_RatingAdv value {advantage}"));
-                // The settings of the last game are removed, which is reported.
-                let was_set = before.iter().any(|line| line.contains("profile"));
-                assert!(before.len() == usize::from(was_set), "{place}: {before:?}");
+                assert!(before.is_empty(), "{place}: {before:?}");
                 let lines = session.send_and_sync(&format!("position fen {fen}{moves}"));
                 let deficit = ahead(&fen) * side.fold_wb(1, -1);
                 let expected = expected(&fen, deficit, rating);
+                // That the settings of the last game are removed is reported.
+                let removed = was_set.then(|| "odds taken: sets nothing".to_owned());
+                was_set = expected.is_some();
                 assert_eq!(
                     profile_lines(&lines),
-                    expected.iter().collect::<Vec<_>>(),
+                    expected.or(removed).iter().collect::<Vec<_>>(),
                     "{place}"
                 );
                 let (best, lines) = session.go("go nodes 1");
@@ -597,13 +598,20 @@ fn a_rating_that_the_user_sets_is_that_of_a_person() {
 fn a_game_called_new_after_its_position_was_set_keeps_its_profile() {
     let mut session = Session::new();
     session.send_and_sync(&format!("position fen {QUEEN}"));
+    // Nothing is known about the new game yet.
     let lines = session.send_and_sync("ucinewgame");
-    assert_eq!(
-        profile_lines(&lines),
-        ["none: no profile applies to this game"]
-    );
+    assert!(profile_lines(&lines).is_empty(), "{lines:?}");
     let (_, lines) = session.go("go nodes 1");
     assert_eq!(profile_lines(&lines), [LARGE_ODDS]);
+    session.send_and_sync("ucinewgame");
+    let lines = session.send_and_sync("position startpos");
+    assert_eq!(profile_lines(&lines), ["even game: sets nothing"]);
+    session.send_and_sync(&format!("position fen {QUEEN}"));
+    let lines = session.send_and_sync("setoption name Profiles value off");
+    assert_eq!(
+        profile_lines(&lines),
+        ["none: the options are as they were set"]
+    );
     session.end();
 }
 
