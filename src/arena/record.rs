@@ -17,7 +17,7 @@ use super::{
     tally::{Round, Tally},
 };
 use crate::{
-    files::{self, output},
+    files::{self, differences::differences, output},
     game::openings::Opening,
     pgn::{Game, Reader, write::GameText},
 };
@@ -221,18 +221,12 @@ fn check_settings(path: &Path, is_begun: bool, settings: &MatchSettings) -> Resu
             beside.display()
         )
     })?;
-    let names = settings.keys().chain(earlier.keys());
-    let mut different: Vec<&str> = names
-        .filter(|&name| settings.get(name) != earlier.get(name))
-        .map(String::as_str)
-        .collect();
-    different.sort_unstable();
-    different.dedup();
+    let different = differences(&earlier, settings);
     // Without a game nothing can be mixed up.
     ensure!(
         different.is_empty() || !is_begun,
-        "{name} belongs to another match ({} differs): use its settings or another file",
-        different.join(", ")
+        "{name} belongs to another match: use its settings or another file ({})",
+        different.join("; ")
     );
     Ok(())
 }
@@ -468,7 +462,12 @@ mod tests {
         assert!(error.to_string().contains("a.pgn"));
         assert_eq!(fs::read(&path).unwrap(), before);
         let other = GameRecord::open(&path, &settings(2), &openings, &[], &mut tally);
-        assert!(other.unwrap_err().to_string().contains("(seed differs)"));
+        assert!(
+            other
+                .unwrap_err()
+                .to_string()
+                .contains("(seed was 1, is 2)")
+        );
         assert_eq!(fs::read(&path).unwrap(), before);
     }
 }

@@ -4,6 +4,7 @@
 //! Input may be hostile or a mistake (a device, a few kilobytes that unpack to terabytes, an image), so every read
 //! has a limit, and files that are not text are refused by name.
 
+pub mod differences;
 pub mod output;
 mod zstd;
 

@@ -30,7 +30,7 @@ use shakmaty::{Color, KnownOutcome};
 use super::played::player_of;
 use crate::{
     dataset::searched::Samples,
-    files::output,
+    files::{differences::differences, output},
     hashing::{hex, sha256, sha256_of_file},
 };
 
@@ -590,18 +590,16 @@ fn check_manifest(
     let earlier = read(text).with_context(|| format!("{name} is damaged"))?;
     // Numbers are compared in their serialised form.
     let manifest = read(&serde_json::to_vec(manifest)?)?;
-    let mut different: Vec<&str> = manifest
-        .keys()
-        .chain(earlier.keys())
-        .filter(|&key| key != COMMIT && manifest.get(key) != earlier.get(key))
-        .map(String::as_str)
-        .collect();
-    different.sort_unstable();
-    different.dedup();
+    let but_commit = |settings: &Map<String, Value>| {
+        let mut settings = settings.clone();
+        settings.remove(COMMIT);
+        settings
+    };
+    let different = differences(&but_commit(&earlier), &but_commit(&manifest));
     ensure!(
         different.is_empty(),
-        "{name} belongs to another run ({} differs): use its settings or another folder",
-        different.join(", ")
+        "{name} belongs to another run: use its settings or another folder ({})",
+        different.join("; ")
     );
     let commit = |manifest: &Map<String, Value>| manifest.get(COMMIT).cloned();
     Ok(match (commit(&earlier), commit(&manifest)) {

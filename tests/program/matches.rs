@@ -451,23 +451,31 @@ fn games_are_reused_by_a_longer_match_and_no_other() {
     assert_eq!(json(&longer)["games"], 8);
     let before = stoppable.games();
     assert!(before.starts_with(&games));
-    for (more, message) in [
-        (&["--pairs", "4", "--seed", "9"][..], "seed"),
-        (&["--pairs", "2"], "beyond the requested number of pairs"),
+    for (more, messages) in [
+        (
+            &["--pairs", "4", "--seed", "9"][..],
+            &["(seed was ", ", is 9)"][..],
+        ),
+        (&["--pairs", "2"], &["beyond the requested number of pairs"]),
         (
             &["--pairs", "4", "--second-limit", "nodes=21"],
-            "second limit",
+            &["(second limit was "],
         ),
-        (&["--pairs", "4", "--adjudicate"], "draw, resign"),
+        (
+            &["--pairs", "4", "--adjudicate"],
+            &["(draw was not set, is ", "; resign was not set, is "],
+        ),
         (
             &["--pairs", "4", "--margin", "99", "--stall", "9"],
-            "margin, stall",
+            &["(margin was ", "; stall was "],
         ),
     ] {
         let output = stoppable.play(more);
         assert_eq!(output.status.code(), Some(1), "{more:?}");
         let errors = text(&output.stderr);
-        assert!(errors.contains(message), "{more:?}: {errors}");
+        for message in messages {
+            assert!(errors.contains(message), "{more:?}: {errors}");
+        }
         assert!(stoppable.games() == before);
     }
 }

@@ -42,7 +42,7 @@ fn a_folder_belongs_to_one_run() {
         "20",
         "--resume",
     ];
-    refused(&other, "belongs to another run (a, b differs)");
+    refused(&other, "(a.nodes was 10, is 11; b.nodes was 10, is 11)");
     // Another process that has the folder.
     let lock = fs::File::options()
         .write(true)
