@@ -164,7 +164,8 @@ pub struct MoveStat {
     pub p: f32,
     /// Prior without the Dirichlet noise of the root.
     pub p_without_noise: f32,
-    /// Mean value of the visits.
+    /// Mean value of the visits, or the proven one, which a move that look-ahead has proven (`CertaintyProp`) has
+    /// without visits.
     pub value: Option<Value>,
     /// Q as selection uses it (draw score included; first-play urgency if unvisited).
     pub q: f32,

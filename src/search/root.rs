@@ -240,7 +240,7 @@ pub(super) fn move_stats(state: &SearchState, params: &SearchParams) -> Vec<Move
             in_flight: child.in_flight,
             p: m.p,
             p_without_noise: tree.edges(root).at(m.edge).p(),
-            value: is_visited.then(|| value(child)),
+            value: (is_visited || child.is_proven()).then(|| value(child)),
             q,
             u,
             s: q + u,

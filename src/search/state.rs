@@ -290,7 +290,7 @@ impl SearchState {
             if child.n > 0 {
                 mass += p;
             }
-            if !child.is_lost() && !(passes_over_wins && child.is_won()) {
+            if !(child.is_lost() || passes_over_wins && child.is_won()) {
                 most = child.n.max(most);
             }
         }

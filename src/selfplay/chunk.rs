@@ -16,7 +16,7 @@ use shakmaty::{
 };
 
 use super::{
-    played::{MoveSource, PlayedGame, Reason, SearchResult, player_of},
+    played::{PlayedGame, Reason, SearchResult, player_of},
     records::{Sample, Sides, for_each_sample},
 };
 use crate::{
@@ -453,12 +453,10 @@ fn position(
     };
     let (root, best) = (search_result.root, search_result.value(search_result.best));
     let played = search_result.value(sample.played.m);
-    let (orig_d, orig_m) = search_result.raw.rest.unwrap_or((f32::NAN, f32::NAN));
-    // A game that ended early would have continued for as long as the last search expected.
-    let rest = if game.reason.is_early() {
-        last_estimate(game)
-    } else {
-        0.0
+    // All or none, as in lc0.
+    let [orig_q, orig_d, orig_m] = match search_result.raw.rest {
+        Some((d, m)) => [search_result.raw.wl, d, m],
+        None => [f32::NAN; 3],
     };
     let (probabilities, policy_kld) = learned_policy(position, search_result);
     let index = |m: PackedMove| policy_map::index(m, black, 0);
@@ -477,13 +475,13 @@ fn position(
             best.d,
             root.m,
             best.m,
-            sample.plies_left as f32 + rest,
+            sample.plies_left as f32 + game.expected_rest(),
             result_q,
             result_d,
             played.wl,
             played.d,
             played.m,
-            search_result.raw.wl,
+            orig_q,
             orig_d,
             orig_m,
         ],
@@ -530,15 +528,6 @@ fn learned_policy(position: &Chess, search_result: &SearchResult) -> (Vec<f32>, 
         }
     }
     (probabilities, kld as f32)
-}
-
-/// Number of plies that the last search of a game expected after the played move.
-fn last_estimate(game: &PlayedGame) -> f32 {
-    let last = game.moves.last();
-    match last.map(|last| (&last.source, last.m)) {
-        Some((MoveSource::Search(search_result), m)) => (search_result.value(m).m - 1.0).max(0.0),
-        _ => 0.0,
-    }
 }
 
 fn castling(position: &Chess, format: InputFormat) -> [u8; 4] {

@@ -17,9 +17,9 @@ use crate::{
     chess::{History, PackedMove, moves::legal_moves},
     game::adjudicate::{Adjudicator, by_rules},
     hashing::mix,
-    network::{Batch, Evaluator},
+    network::{Batch, Evaluator, Value},
     player::contempt_side,
-    search::{Clock, Job, Limits, Tree, TreeSearch},
+    search::{Clock, Job, Limits, MoveStat, Tree, TreeSearch},
 };
 
 /// The clock of all searches: no limit depends on time, and reading a clock for every visit would cost some per cent.
@@ -227,7 +227,7 @@ impl<'p> GameInPlay<'p> {
         self.nodes += outcome.report.playouts;
         self.evaluations += outcome.report.evaluations;
         let search_result = SearchResult {
-            root: root.value.unwrap_or_default(),
+            root: value_of_root(&root),
             raw: Raw {
                 wl: root.v.unwrap_or_default(),
                 rest: self.raw.take(),
@@ -289,5 +289,19 @@ impl<'p> GameInPlay<'p> {
         self.moves.push(PlayedMove { m, source });
         let verdict = self.adjudicator.after_move(&self.history, value);
         self.end = verdict.map(|verdict| (verdict.outcome, Reason::Ended(verdict.ending)));
+    }
+}
+
+/// The value of the root: that of its visits or, if its result is proven, the result. The visits before the proof know
+/// nothing of it.
+fn value_of_root(root: &MoveStat) -> Value {
+    let mean = root.value.unwrap_or_default();
+    match root.bounds.result() {
+        None => mean,
+        Some(result) => Value {
+            wl: f32::from(result),
+            d: f32::from(u8::from(result == 0)),
+            ..mean
+        },
     }
 }

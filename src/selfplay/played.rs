@@ -18,7 +18,7 @@ use crate::{
 pub struct SearchResult {
     /// Statistics of each root move, best last; the root itself is not included.
     pub moves: Vec<MoveStat>,
-    /// The root: mean over all visits.
+    /// The root: mean over all visits or, if its result is proven, the result.
     pub root: Value,
     /// The network's output for the position; draw probability and length only if the tree was new.
     pub raw: Raw,
@@ -69,7 +69,7 @@ impl SearchResult {
         })
     }
 
-    /// A move's mean value; the root's if it was never visited.
+    /// A move's mean value, or its proven result; the root's if neither is known.
     pub fn value(&self, m: PackedMove) -> Value {
         let value = self.stat(m).and_then(|stat| stat.value);
         value.unwrap_or(self.root)
@@ -162,6 +162,17 @@ impl PlayedGame {
     pub fn is_false_resignation(&self) -> bool {
         let lost = |side: Color| self.outcome == KnownOutcome::Decisive { winner: !side };
         self.would_resign.is_some_and(|side| !lost(side))
+    }
+
+    /// Plies for which a game that ended early would have gone on, as its last search expected; 0 for others.
+    pub fn expected_rest(&self) -> f32 {
+        let last = self.moves.last().filter(|_| self.reason.is_early());
+        match last.map(|last| (&last.source, last.m)) {
+            Some((MoveSource::Search(search_result), m)) => {
+                (search_result.value(m).m - 1.0).max(0.0)
+            }
+            _ => 0.0,
+        }
     }
 
     /// The game as PGN. Seats are White's and Black's.

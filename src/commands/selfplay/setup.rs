@@ -14,7 +14,7 @@ use crate::{
         opponent::{self, Networks},
         source::recommended::recommended_options,
     },
-    options::{Options, ScSampling, layers::Layers, settings},
+    options::{ContemptMode, Options, RatioSchedule, ScSampling, layers::Layers, settings},
     player::Load,
     selfplay::{
         driver,
@@ -42,7 +42,15 @@ pub(super) fn check_options(options: &Options) -> Result<()> {
 pub(super) fn different_games(plan: &Plan) -> Option<u64> {
     let is_left_to_chance = |player: &Contestant| {
         let options = &player.options;
-        let is_drawn = !options.is_plain_puct() && options.sc_sampling == ScSampling::Thompson;
+        let draws = options.hybrid_sampling_ratio > 0.0
+            || options.hybrid_ratio_schedule != RatioSchedule::default();
+        let freezes = !options.is_plain_puct()
+            && u64::from(options.sc_limit.unsigned_abs()) < player.nodes
+            && options.contempt_mode != ContemptMode::Disable;
+        let is_drawn = freezes
+            && draws
+            && options.sc_sampling == ScSampling::Thompson
+            && options.sc_temperature > 0.0;
         let is_mixed = plan.terms.cap.is_some_and(|cap| cap.nodes < player.nodes);
         let chances = [
             options.temperature,
@@ -52,7 +60,9 @@ pub(super) fn different_games(plan: &Plan) -> Option<u64> {
         ];
         is_drawn || is_mixed || chances.iter().any(|&chance| chance > 0.0)
     };
-    if plan.terms.random.is_some() || plan.players.iter().any(is_left_to_chance) {
+    let random = plan.terms.random.as_ref();
+    let plays_at_random = random.is_some_and(|random| random.plies > 0 && random.share > 0.0);
+    if plays_at_random || plan.players.iter().any(is_left_to_chance) {
         return None;
     }
     let starts = match (&plan.starts, plan.colors) {

@@ -6,7 +6,10 @@ use std::{
     process::{Command, Output},
 };
 
-use scorn::selfplay::chunk::{self, ChunkPosition, NO_MOVE, VALUES};
+use scorn::{
+    dataset::searched::SearchedFile,
+    selfplay::chunk::{self, ChunkPosition, NO_MOVE, VALUES},
+};
 use serde_json::Value;
 
 use super::{ok, run, text};
@@ -388,4 +391,77 @@ fn check_visits(file: &[u8], positions: usize) -> usize {
     }
     assert_eq!(next, entries);
     frozen
+}
+
+/// Look-ahead (`CertaintyProp`) proves the mate before any visit, and the evaluator knows nothing of it.
+#[test]
+fn a_proven_result_is_the_value_of_its_position() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, book) = (folder.path().join("run"), folder.path().join("mate.epd"));
+    let mate_in_one = "rn3bkr/pp3bpp/2p1Bn2/3pN1P1/3q4/8/PP2PP1P/R1B2RK1 w - - 1 15";
+    fs::write(&book, mate_in_one).unwrap();
+    let flags = [
+        "--games",
+        "1",
+        "--nodes",
+        "80",
+        "--certainty-prop",
+        "2",
+        "--chunks",
+        "--records",
+    ];
+    // Nobody plays on but a side that has won.
+    let resign = ["--resign", "99", "--resign-playthrough", "0", "--book"];
+    let book = [book.to_str().unwrap()];
+    ok(&run(&out, &[&flags[..], &resign, &book].concat()));
+    let pgn = fs::read_to_string(out.join("games-00001.pgn")).unwrap();
+    assert!(pgn.contains("15. Bxf7# {[%eval #1,"), "{pgn}");
+    assert!(
+        pgn.contains("[%wdl 1000,0,0]") && pgn.contains("1-0"),
+        "{pgn}"
+    );
+    let chunk = chunk::read(&fs::read(out.join("lc0/game_000000000.gz")).unwrap()).unwrap();
+    for (name, expected) in [
+        ("root_q", 1.0),
+        ("best_q", 1.0),
+        ("played_q", 1.0),
+        ("root_d", 0.0),
+        ("best_d", 0.0),
+        ("plies_left", 1.0),
+    ] {
+        assert_eq!(chunk[0].value(name), expected, "{name}");
+    }
+    let mut records = SearchedFile::open(&out.join("positions-00001.vis")).unwrap();
+    assert_eq!(records.get(0).unwrap().wdl, [1.0, 0.0, 0.0]);
+}
+
+#[test]
+fn games_that_end_early_would_have_gone_on_in_both_formats() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let flags = [
+        "--games",
+        "1",
+        "--nodes",
+        "20",
+        "--longest",
+        "9",
+        "--chunks",
+        "--records",
+    ];
+    ok(&run(&out, &flags));
+    let chunk = chunk::read(&fs::read(out.join("lc0/game_000000000.gz")).unwrap()).unwrap();
+    let mut records = SearchedFile::open(&out.join("positions-00001.vis")).unwrap();
+    for (index, position) in chunk.iter().enumerate() {
+        let plies_left = position.value("plies_left");
+        assert!(plies_left > (9 - index) as f32, "{index}: {plies_left}");
+        let record = records.get(index as u64).unwrap().record;
+        assert_eq!(record.plies_left, plies_left.round() as u16, "{index}");
+        // The tree was new, so that the network's output is known whole.
+        assert!(
+            ["orig_q", "orig_d", "orig_m"]
+                .iter()
+                .all(|name| !position.value(name).is_nan())
+        );
+    }
 }
