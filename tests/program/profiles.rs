@@ -471,7 +471,7 @@ fn one_session_plays_all_published_odds_with_both_colours() {
                 was_set = expected.is_some();
                 assert_eq!(
                     profile_lines(&lines),
-                    expected.or(removed).iter().collect::<Vec<_>>(),
+                    expected.clone().or(removed).iter().collect::<Vec<_>>(),
                     "{place}"
                 );
                 let (best, lines) = session.go("go nodes 1");
