@@ -142,7 +142,7 @@ pub struct SelfplayArgs {
     #[arg(long, requires = "records")]
     pub record_policy: bool,
     /// Target for the number of decisive games for each draw, reached by adjusting ScLimit after each batch of games (it
-    /// starts at 5, or at --sc-limit). ScLimit never exceeds --nodes, where the search is plain PUCT. With --odds the
+    /// starts at 5, or at --sc-limit). ScLimit never exceeds --nodes, where no node freezes. With --odds the
     /// first side gives them with this limit, and the second side searches as many nodes without search-contempt.
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     pub balance: Option<f64>,
