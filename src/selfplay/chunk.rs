@@ -598,7 +598,10 @@ pub fn read(bytes: &[u8]) -> Result<Vec<ChunkPosition>> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::records::tests::{game, stat},
+        super::{
+            played::MoveSource,
+            records::tests::{game, stat},
+        },
         *,
     };
     use crate::chess::setup::parse_move;
