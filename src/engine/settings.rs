@@ -1,8 +1,11 @@
 //! The options in force: in a game, what the layers of [`options::layers`](crate::options::layers) and the strength
-//! limit give; in an infinite analysis the same without profiles and limit. What the last game and the last analysis
-//! searched with is remembered, so that the networks of both stay loaded when the user changes between them.
+//! limit give; in an infinite analysis the same without profiles and limit. What the last game searched with for each
+//! side, and the last analysis, is remembered, so that the networks of all stay loaded when the user changes between
+//! them.
 
 use std::sync::Arc;
+
+use shakmaty::{ByColor, Color, Position as _};
 
 use super::{
     Go,
@@ -28,8 +31,8 @@ pub type Note = Arc<dyn Fn(&str) + Send + Sync>;
 /// What the engine is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
-    /// Profiles and the strength limit apply.
-    Game,
+    /// A game with this side. Profiles and the strength limit apply.
+    Game(Color),
     /// They do not.
     Analysis,
 }
@@ -47,8 +50,10 @@ pub struct Settings {
     used_for: Use,
     /// Whose overrides are in force.
     overrides: Use,
-    /// What the last game and the last analysis searched with.
-    game: Option<Options>,
+    /// The side that the next search is for.
+    side: Color,
+    /// What the last game searched with for each side, and the last analysis.
+    game: ByColor<Option<Options>>,
     analysis: Option<Options>,
     autopilot: Autopilot,
     /// The network whose recommendations the layers have.
@@ -69,10 +74,11 @@ impl Settings {
             user: UserOptions::new(&layers),
             layers,
             in_force: Resolved::default(),
-            used_for: use_of(&as_set),
-            overrides: Use::Game,
+            used_for: use_of(&as_set, Color::White),
+            overrides: Use::Game(Color::White),
+            side: Color::White,
             as_set,
-            game: None,
+            game: ByColor::default(),
             analysis: None,
             autopilot,
             note,
@@ -114,7 +120,7 @@ impl Settings {
 
     /// Options that may soon be in force again: what they need is worth keeping.
     pub(super) fn soon(&self) -> Vec<&Options> {
-        self.game.iter().chain(&self.analysis).collect()
+        self.game.iter().flatten().chain(&self.analysis).collect()
     }
 
     /// What the network recommends, and who else decides: to append to a message, empty if nothing is recommended.
@@ -170,7 +176,7 @@ impl Settings {
         self.apply_for_game();
         if self.as_set.invalidated_since(&before) >= Invalidates::OtherNetworks {
             // Networks that were replaced are not needed again.
-            (self.game, self.analysis) = (None, None);
+            (self.game, self.analysis) = (ByColor::default(), None);
         }
         Ok(())
     }
@@ -179,17 +185,19 @@ impl Settings {
     pub fn new_game(&mut self) {
         self.autopilot.new_game();
         self.apply_for_game();
-        (self.game, self.analysis) = (None, None);
+        (self.game, self.analysis) = (ByColor::default(), None);
     }
 
     /// A position was set: other profiles may match the game.
     pub fn see_position(&mut self, game: &History) {
+        self.side = game.position().turn();
         self.autopilot.see_position(game);
         self.apply_for_game();
     }
 
     /// Brings them into force for a search, which is an infinite analysis if it `is_analysis`.
     pub fn begin(&mut self, go: &Go, game: &History, is_analysis: bool) {
+        self.side = game.position().turn();
         self.autopilot.see_search(go, game);
         match is_analysis {
             true => self.apply_for_analysis(),
@@ -202,7 +210,7 @@ impl Settings {
     fn apply_for_game(&mut self) {
         let (profile, announcement) = self.autopilot.resolve(&self.layers, &self.as_set);
         self.layers.profile = profile;
-        self.apply(Use::Game, use_of(&self.as_set));
+        self.apply(Use::Game(self.side), use_of(&self.as_set, self.side));
         if let Some(text) = announcement {
             (self.note)(&text);
         }
@@ -240,7 +248,7 @@ impl Settings {
 
     fn remembered(&mut self, used_for: Use) -> &mut Option<Options> {
         match used_for {
-            Use::Game => &mut self.game,
+            Use::Game(side) => self.game.get_mut(side),
             Use::Analysis => &mut self.analysis,
         }
     }
@@ -268,7 +276,7 @@ impl StandInOptions {
 fn overridden(layers: &Layers, used_for: Use) -> Resolved {
     let mut resolved = layers.resolve();
     match used_for {
-        Use::Game => resolved.override_by(Source::Strength, strength::limit),
+        Use::Game(_) => resolved.override_by(Source::Strength, strength::limit),
         Use::Analysis => {
             resolved.override_by(Source::Analysis, |options| options.limit_strength = false)
         }
@@ -279,11 +287,11 @@ fn overridden(layers: &Layers, used_for: Use) -> Resolved {
     resolved
 }
 
-/// What the engine is used for unless it searches without limits.
-fn use_of(options: &Options) -> Use {
+/// What the engine is used for, with this side to move, unless it searches without limits.
+fn use_of(options: &Options, side: Color) -> Use {
     match options.analyse_mode {
         true => Use::Analysis,
-        false => Use::Game,
+        false => Use::Game(side),
     }
 }
 

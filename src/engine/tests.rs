@@ -360,6 +360,26 @@ fn an_analysis_from_both_sides_keeps_what_the_game_needs() {
     assert_eq!(loaded(), [&own, REFINER]);
 }
 
+/// At odds a profile sets one side's network.
+#[test]
+fn an_engine_that_plays_both_sides_loads_nothing_twice() {
+    let (load, loaded) = noting_load();
+    let (mut engine, _, ended) = engine(load);
+    let own = engine.options().weights_file.clone();
+    let mut moves: Vec<String> = Vec::new();
+    for m in ["e2e4", "e7e5", "g1f3", "b8c6", "f1c4", "g8f6"] {
+        engine.set_position(Some(QUEEN_ODDS), &moves).unwrap();
+        engine.prepare(Retry::No);
+        engine.go(Go {
+            nodes: Some(1),
+            ..Go::default()
+        });
+        engine.search_ended(ended.recv().unwrap());
+        moves.push(m.to_owned());
+    }
+    assert_eq!(loaded(), [FOR_ODDS, &own]);
+}
+
 #[test]
 fn an_analysis_in_the_middle_of_a_game_loads_nothing_twice() {
     let (load, loaded) = noting_load();
