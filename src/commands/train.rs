@@ -28,8 +28,9 @@ use crate::train::{self, TrainingSettings, measure_file};
 
 /// Help text of the set of inputs.
 const INPUTS_HELP: &str = "Inputs: those of the position; also the last two moves and the players' rating, to \
-     predict human moves; or also who is to move, the engine or its opponent, for games at odds [default: those of the \
-     network or checkpoint it starts from, or position]";
+     predict human moves; or also who is to move, the engine or its opponent, for games at odds; \
+     classes are those of the position, with rows for classes of moves in the policy [default: those of the network or \
+     checkpoint it starts from, or position]";
 /// Limit of the size of a sparse network's file, in bytes.
 const LARGEST_NETWORK: u64 = 1 << 30;
 
@@ -363,6 +364,9 @@ fn export(args: &ExportArgs) -> Result<()> {
     ];
     let given = metadata.into_iter().filter(|(_, value)| !value.is_empty());
     let bytes = train::export(&checkpoint, &given.collect::<Vec<_>>());
+    file::read(&bytes).context(
+        "the checkpoint makes no network that could be loaded: its training diverged; begin again with a smaller --rate",
+    )?;
     let bytes = match args.rating {
         Some(rating) => file::for_rating(&bytes, rating)?,
         None => bytes,

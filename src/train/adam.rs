@@ -4,6 +4,8 @@
 //! Most rows of a sparse network have no gradient in a batch, so their moments would only decay. Skipping them, sixteen
 //! weights at a time, saves most of the work and memory traffic. Weights are clamped to the range of their integers.
 
+use parking_lot::Mutex;
+
 use crate::sparse::network::Sections;
 use crate::sparse::simd::{Isa, Kernel, Level};
 
@@ -63,40 +65,43 @@ impl Moments {
         let corrections = Corrections::at(step.number);
         // Each thread updates a part of every section. Parts consist of whole groups.
         let threads = gradients.len();
+        let mut state = Parts {
+            weights: &mut self.weights,
+            first: &mut self.first,
+            second: &mut self.second,
+            gradients: gradients.iter_mut().map(|all| &mut all[..]).collect(),
+        };
+        let mut tasks: Vec<Vec<Update<'_>>> = (0..threads).map(|_| Vec::new()).collect();
+        for section in sections.all() {
+            let part = section
+                .range
+                .len()
+                .div_ceil(threads)
+                .next_multiple_of(GROUP);
+            let mut left = section.range.len();
+            for task in &mut tasks {
+                let parts = state.split_off(part.min(left));
+                left -= parts.weights.len();
+                task.push(Update {
+                    parts,
+                    step,
+                    limit: section.limit,
+                    corrections,
+                });
+            }
+        }
+        // Where the system refuses a thread, the others do its work.
+        let tasks = Mutex::new(tasks);
+        let work = || {
+            while let Some(task) = { tasks.lock().pop() } {
+                task.into_iter().for_each(|update| level.run(update));
+            }
+        };
         std::thread::scope(|scope| {
-            let mut state = Parts {
-                weights: &mut self.weights,
-                first: &mut self.first,
-                second: &mut self.second,
-                gradients: gradients.iter_mut().map(|all| &mut all[..]).collect(),
-            };
-            let mut tasks: Vec<Vec<Update<'_>>> = (0..threads).map(|_| Vec::new()).collect();
-            for section in sections.all() {
-                let part = section
-                    .range
-                    .len()
-                    .div_ceil(threads)
-                    .next_multiple_of(GROUP);
-                let mut left = section.range.len();
-                for task in &mut tasks {
-                    let parts = state.split_off(part.min(left));
-                    left -= parts.weights.len();
-                    task.push(Update {
-                        parts,
-                        step,
-                        limit: section.limit,
-                        corrections,
-                    });
-                }
+            for _ in 1..threads {
+                let _ = crate::threads::spawn_scoped(scope, "update", work);
             }
-            let mut tasks = tasks.into_iter();
-            let own = tasks.next();
-            for task in tasks {
-                scope.spawn(move || task.into_iter().for_each(|update| level.run(update)));
-            }
-            own.into_iter()
-                .flatten()
-                .for_each(|update| level.run(update));
+            work();
         });
     }
 

@@ -32,7 +32,7 @@
 //! | target share of each of these moves; sums to 1 over a position, or 0 if unknown | `f32` | moves x positions |
 //! | win, draw, loss, weight; plies left in units of [`PLIES_UNIT`], weight | `f32` | 6 x positions |
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -49,6 +49,7 @@ use crate::sparse::{
     features::{INPUTS, InputSet},
     moves::row_count,
 };
+use crate::threads;
 
 /// Arrays are padded to a multiple of this many bytes.
 const ALIGNMENT: usize = 8;
@@ -157,16 +158,17 @@ fn stream_of<B: StreamBatch>(settings: &BatchSettings, out: &mut dyn Write) -> R
     let samplers = (0..settings.threads).map(|_| mixture.sampler());
     let samplers = samplers.collect::<Result<Vec<_>>>()?;
     std::thread::scope(|scope| {
-        let receivers: Vec<_> = samplers
+        let receivers: Vec<Receiver<_>> = samplers
             .into_iter()
             .zip(0..)
             .map(|(sampler, number)| {
                 let (sender, receiver) = bounded(AHEAD);
                 let mixture = &mixture;
-                scope.spawn(move || prepare::<B>(settings, mixture, sampler, number, &sender));
-                receiver
+                let prepare = move || prepare::<B>(settings, mixture, sampler, number, &sender);
+                threads::spawn_scoped(scope, "batches", prepare).map(|_| receiver)
             })
-            .collect();
+            .collect::<io::Result<_>>()
+            .context("cannot start the threads that prepare batches")?;
         // Threads end when their receivers are dropped, which is before the scope joins them.
         write_header(&B::header(settings.batch, settings.from), out)?;
         write_batches(settings, receivers, out)

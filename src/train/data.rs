@@ -10,9 +10,11 @@
 //! tests only, never for training.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail, ensure};
 use rand::rngs::SmallRng;
@@ -234,6 +236,8 @@ pub struct Mixture {
     impossible: AtomicU64,
     /// Number of positions in each file when it was last opened.
     counts: Vec<u64>,
+    /// When each file was written, as far as the system says.
+    written: Vec<Option<SystemTime>>,
     /// Lengths of the games of each self-play file, if the share of the result depends on the ply.
     lengths: Vec<HashMap<u32, u16>>,
 }
@@ -329,6 +333,7 @@ impl Mixture {
             settings,
             impossible: AtomicU64::new(0),
             counts: Vec::new(),
+            written: Vec::new(),
             lengths: Vec::new(),
         };
         mixture.count_positions()?;
@@ -353,16 +358,25 @@ impl Mixture {
 
     /// Updates the numbers of positions, and the lengths of games in the files in which they have changed.
     fn count_positions(&mut self) -> Result<()> {
-        let before = std::mem::take(&mut self.counts);
+        let before = (
+            std::mem::take(&mut self.counts),
+            std::mem::take(&mut self.written),
+        );
         self.lengths
             .resize_with(self.settings.data.len(), HashMap::new);
         for (index, part) in self.settings.data.iter().enumerate() {
             let file = PositionFile::open_filled(&part.file.path)?;
             let count = file.count();
             self.counts.push(count);
+            let written = fs::metadata(&part.file.path).and_then(|file| file.modified());
+            self.written.push(written.ok());
+            // A file that was replaced may have as many positions as the one before.
+            let is_as_before = before.0.get(index) == Some(&count)
+                && before.1.get(index) == self.written.last()
+                && self.written.last() != Some(&None);
             if let PositionFile::Searched(file) = file
                 && self.settings.targets.result_share.depends_on_ply()
-                && before.get(index) != Some(&count)
+                && !is_as_before
             {
                 self.lengths[index] = file.lengths()?;
             }

@@ -20,7 +20,7 @@ pub mod targets;
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -39,6 +39,7 @@ use crate::sparse::file;
 use crate::sparse::infer::{self, Scratch};
 use crate::sparse::network::{Sections, Shape};
 use crate::sparse::simd::Level;
+use crate::threads;
 
 /// Steps between two updates of the averaged weights.
 const AVERAGE_EVERY: u64 = 8;
@@ -349,6 +350,7 @@ impl<'a> TrainingRun<'a> {
 
     fn go(&mut self, report: &mut dyn FnMut(&str)) -> Result<()> {
         let (start, before) = (Instant::now(), self.progress.seconds);
+        let first_step = self.progress.step;
         let (mut losses, mut since) = (Losses::default(), Instant::now());
         let mut counted = self.progress.positions;
         while self.progress.step < self.settings.steps && !self.is_over(start.elapsed()) {
@@ -372,7 +374,8 @@ impl<'a> TrainingRun<'a> {
                 self.test(report)?;
             }
         }
-        if self.settings.decay.is_some() {
+        // A call that had nothing to do, because of a smaller limit, ends no decay.
+        if self.settings.decay.is_some() && self.progress.step > first_step {
             self.progress.decay_end = Some(self.progress.step);
         }
         self.save()?;
@@ -543,9 +546,11 @@ fn in_parallel(
     std::thread::scope(|scope| {
         let mut pairs = (0..).zip(workers.iter_mut().zip(gradients));
         let own = pairs.next();
-        let others: Vec<_> = pairs
-            .map(|(number, (worker, gradient))| scope.spawn(move || work(number, worker, gradient)))
-            .collect();
+        let spawn = |(number, (worker, gradient))| {
+            threads::spawn_scoped(scope, "train", move || work(number, worker, gradient))
+        };
+        let others = pairs.map(spawn).collect::<io::Result<Vec<_>>>();
+        let others = others.context("cannot start the threads of the training")?;
         let mut losses = Losses::default();
         if let Some((number, (worker, gradient))) = own {
             losses += work(number, worker, gradient)?;
@@ -855,6 +860,9 @@ mod tests {
             let expected = format!("ended at step {}", steps + 2);
             assert!(refused.contains(&expected), "{refused}");
             interrupt(&at(end));
+            // A smaller number of steps, in between, does nothing.
+            let nothing = run_in(end, Some(main), steps + 1).unwrap();
+            assert_eq!((nothing.step, nothing.decay_end), (steps + 2, None));
             let whole = run_in(end, Some(main), steps + 4).unwrap();
             assert_eq!((whole.step, whole.decay_step), (steps + 4, steps));
             // A finished decay stays unchanged, as a finished run does.

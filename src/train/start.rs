@@ -81,9 +81,12 @@ impl Changes {
 /// The shape of a network with these changes.
 fn changed(old: Shape, changes: Changes) -> Result<Shape> {
     let mut shape = changes.sizes.over(old);
-    if (shape.inputs, old.inputs) == (InputSet::Opponent, InputSet::Classes) {
-        shape.inputs = InputSet::OpponentClasses;
-    }
+    shape.inputs = match (shape.inputs, old.inputs) {
+        (InputSet::Opponent, InputSet::Classes) => InputSet::OpponentClasses,
+        // A set that the command line cannot name.
+        (InputSet::Opponent | InputSet::Classes, InputSet::OpponentClasses) => old.inputs,
+        (new, _) => new,
+    };
     let only_adds = match old.inputs {
         InputSet::Position => true,
         InputSet::Classes => shape.inputs != InputSet::Position,
@@ -92,7 +95,7 @@ fn changed(old: Shape, changes: Changes) -> Result<Shape> {
     ensure!(
         shape.inputs == old.inputs || only_adds,
         "the network has more inputs than those of the position, which cannot be left out: choose --inputs \
-         history, opponent or classes, as the network has them"
+         history, opponent or classes, as the network has them, or leave --inputs out"
     );
     check_shape(shape)?;
     ensure!(
@@ -128,7 +131,11 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
     let shape = changed(old, changes)?;
     let mut start = random_start(shape, seed);
     let staged = Shape {
-        stages: shape.stages,
+        stages: match changes.reinitialises(NetworkPart::Value) {
+            // The value's stages are not copied.
+            true => old.stages,
+            false => shape.stages,
+        },
         inputs: shape.inputs,
         ..old
     };
@@ -388,10 +395,39 @@ mod tests {
         assert_eq!(opponent.shape.inputs, InputSet::OpponentClasses);
         let end = opponent.shape.sections().rows.range.end;
         assert_eq!(opponent.state.weights[end - 1], 0.5);
+        // The command line has no name for both.
+        for named in [InputSet::Opponent, InputSet::Classes] {
+            let same = start(&export(&opponent, &[]), named).unwrap();
+            assert_eq!(same.shape.inputs, InputSet::OpponentClasses);
+        }
         let human = export(&start(&file, InputSet::History).unwrap(), &[]);
         assert_eq!(outputs(&human, InputSet::History), expected);
         let error = start(&file, InputSet::Position).unwrap_err();
         assert!(error.to_string().contains("cannot be left out"), "{error}");
+    }
+
+    #[test]
+    fn a_value_that_starts_at_random_may_have_any_number_of_stages() {
+        let old = export(&random_start(Shape { stages: 2, ..TINY }, 5), &[]);
+        let start = |stages: usize, reinit: Option<NetworkPart>| {
+            let sizes = Sizes {
+                stages: Some(stages),
+                ..Sizes::default()
+            };
+            start_from(&old, Changes { sizes, reinit }, 9)
+        };
+        let error = start(1, None).unwrap_err().to_string();
+        assert!(error.contains("choose a multiple of 2"), "{error}");
+        let policy = |network: &[u8]| {
+            let network = file::read(network).unwrap();
+            let sections = network.shape().sections();
+            network.weights()[sections.policy()].to_vec()
+        };
+        for stages in [1, 4] {
+            let new = start(stages, Some(NetworkPart::Value)).unwrap();
+            assert_eq!(new.shape.stages, stages);
+            assert!(policy(&export(&new, &[])) == policy(&old));
+        }
     }
 
     #[test]

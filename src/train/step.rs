@@ -16,7 +16,7 @@ use crate::sparse::simd::{Isa, Kernel, Level};
 /// The value target of a position.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ValueTarget {
-    /// Win, draw, loss; sums to 1.
+    /// Win, draw, loss; sums to 1, or to 0 where only the plies left are known.
     pub wdl: [f32; 3],
     /// Weight of the value loss.
     pub weight: f32,

@@ -1,8 +1,8 @@
 //! `scorn dataset label`: best moves and scores from a UCI engine.
 //!
 //! The output file grows record by record in the order of the input, so an interrupted run continues at its length.
-//! Records without a legal answer are only written when an answer after them is good: an engine that answers no more
-//! leaves nothing behind, and the run is continued where it failed.
+//! Records without a legal answer are written when an answer after them is good, or at the end of the run. Sixteen in a
+//! row are an error that leaves none of them behind, and the run is continued where it failed.
 
 use std::{
     collections::VecDeque,

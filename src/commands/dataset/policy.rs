@@ -1,8 +1,8 @@
 //! `scorn dataset policy`: a network's outputs on recorded positions, as training data for another one.
 
-use std::{path::PathBuf, thread};
+use std::{io, path::PathBuf, thread};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use shakmaty::Chess;
 
@@ -14,6 +14,7 @@ use crate::{
     network::{Evaluator, load::identity::files_of, opponent::Role},
     options::Options,
     player::Load,
+    threads,
 };
 
 /// Positions per batch; each thread evaluates one batch at a time.
@@ -63,8 +64,9 @@ pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
         0 => evaluator.info().advice.threads,
         threads => threads,
     };
+    let total = args.count.min(records.count.saturating_sub(args.skip));
     let mut records = records.positions();
-    let bar = progress::records(args.count, "asking");
+    let bar = progress::records(total, "evaluating");
     let mut answers = Answers::default();
     let mut rest = args.count;
     while rest > 0 {
@@ -91,10 +93,10 @@ fn evaluate(records: &[(Record, Chess)], evaluator: &dyn Evaluator) -> Result<Ve
             let mut answers = Answers::default();
             answers.evaluate(batch, evaluator).map(|()| answers)
         };
-        let running: Vec<_> = records
-            .chunks(BATCH)
-            .map(|batch| scope.spawn(move || evaluate_batch(batch)))
-            .collect();
+        let spawn = |batch| threads::spawn_scoped(scope, "policy", move || evaluate_batch(batch));
+        let running = records.chunks(BATCH).map(spawn);
+        let running = running.collect::<io::Result<Vec<_>>>();
+        let running = running.context("cannot start the threads of the network")?;
         let ended = running.into_iter().map(|thread| thread.join());
         ended
             .map(|end| end.map_err(|_| anyhow!("a thread of the network has panicked"))?)
