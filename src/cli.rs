@@ -316,7 +316,9 @@ fn with_options(command: clap::Command, path: &[&str], rows: &[&OptionRow]) -> c
 /// The flag of an option that only lc0 has, which is accepted and ignored.
 fn argument_of_lc0((name, flag): (&'static str, &'static str)) -> Arg {
     let arg = Arg::new(name).long(flag).hide(true).num_args(0..=1);
-    arg.require_equals(true).default_missing_value("")
+    let arg = arg.require_equals(true).default_missing_value("");
+    // lc0's users name the mode first.
+    arg.global(true)
 }
 
 /// The flags of one row: `--flag VALUE`, or `--flag` and `--no-flag`; its short flag, unless that is taken.
@@ -409,13 +411,8 @@ fn read_config(named: Option<&Path>, layer: &mut Layer) -> Result<()> {
         },
     };
     for entry in config_file::read(&path)? {
-        match set(layer, &entry.name, &entry.value) {
-            // A flag of lc0 without a UCI name.
-            Err(OptionError::Unknown(_)) => {}
-            result => {
-                result.with_context(|| format!("{}, line {}", path.display(), entry.line))?;
-            }
-        }
+        set(layer, &entry.name, &entry.value)
+            .with_context(|| format!("{}, line {}", path.display(), entry.line))?;
     }
     Ok(())
 }

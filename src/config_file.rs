@@ -17,9 +17,6 @@ use crate::{
 /// Files beside the program that are read by default: the first one that exists.
 const DEFAULT_FILES: [&str; 2] = ["scorn.config", "lc0.config"];
 
-/// A flag of lc0 that is not an option: it lists hidden options.
-const HIDDEN_OPTIONS: &str = "show-hidden";
-
 /// An option that a file sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigEntry {
@@ -97,7 +94,6 @@ fn parse(line: &str, rows: &[OptionRow]) -> Result<Option<(String, String)>> {
     let name = match of_flag.or_else(|| Options::name_of(name)) {
         Some(name) => name,
         None if is_only_in_lc0(name) => name,
-        None if name == HIDDEN_OPTIONS => return Ok(None),
         None => bail!("unknown option '{name}'"),
     };
     Ok(Some((name.to_owned(), value.to_owned())))

@@ -593,3 +593,13 @@ fn a_search_that_cannot_become_deeper_ends() {
 
 const KNIGHT_ODDS: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/R1BQKBNR w KQkq - 0 1";
 const BLUNDERS: &str = "d2d4 d7d5 e2e4 d5e4 c1f4 d8d4 d1d4 e7e5 d4e5 f8e7 e5g7 e8d7 e1c1 d7c6";
+
+#[test]
+fn flags_that_only_lc0_has_may_follow_its_mode() {
+    for arguments in [&["--max-prefetch=32"][..], &["uci", "--max-prefetch=32"]] {
+        let mut session = Session::with(arguments);
+        let (best, _) = session.go("go nodes 1");
+        assert_eq!(best.len(), 4, "{arguments:?}: {best}");
+        session.end();
+    }
+}
