@@ -146,5 +146,19 @@ mod tests {
         let log = r#"{"figure": {"caption": "", "plot": {"x_name": "n", "y_name": "", "is_log": true, "series":
             [{"name": "", "style": "line", "color": 0, "values": [[0, 1, null], [1, 1, null]]}]}}}"#;
         assert!(parts(log).contains("logarithmic"));
+        assert!(parts(&log.replace("[0, 1", "[1e-300, 1")).contains("too small"));
+        // The plotting library would look for the marks of such an axis for ever.
+        let large = log.replace("\"is_log\": true, ", "");
+        assert!(parts(&large.replace("[0, 1", "[-1e308, 1")).contains("values beyond 1e15"));
+        html(&format!(
+            r#"{{"title": "t", "parts": [{}]}}"#,
+            large.replace("[0, 1", "[-1e15, 1")
+        ))
+        .unwrap();
+        html(&format!(
+            r#"{{"title": "t", "parts": [{}]}}"#,
+            log.replace("[0, 1", "[1e-15, 1")
+        ))
+        .unwrap();
     }
 }

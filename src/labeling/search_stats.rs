@@ -58,9 +58,13 @@ fn outputs(positions: &[Searched], network: &dyn Evaluator) -> Result<Vec<(Vec<f
     let answers = policy::evaluate(&histories.collect::<Result<Vec<_>>>()?, network)?;
     let of_position = |(searched, answer): (&Searched, NetworkAnswer)| {
         let chances: HashMap<u16, f32> = answer.policy.into_iter().collect();
-        let prior = |&(m, _): &(u16, u32)| chances.get(&m).copied().unwrap_or(0.0);
-        let priors = searched.moves.iter().map(prior).collect();
-        (priors, f64::from(answer.value.wl))
+        let prior = |&(m, _): &(u16, u32)| {
+            let prior = chances.get(&m).copied();
+            prior
+                .context("the file is damaged: a move that was searched is illegal in its position")
+        };
+        let priors = searched.moves.iter().map(prior);
+        Ok((priors.collect::<Result<_>>()?, f64::from(answer.value.wl)))
     };
-    Ok(positions.iter().zip(answers).map(of_position).collect())
+    positions.iter().zip(answers).map(of_position).collect()
 }

@@ -77,6 +77,10 @@ impl Series {
     }
 }
 
+/// The largest value, and the inverse of the smallest on a logarithmic axis: the plotting library looks for the marks of
+/// an axis step by step, which takes for ever on longer ones.
+const LARGEST: f64 = 1e15;
+
 /// A plot.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -99,11 +103,16 @@ impl Plot {
     /// The plot as SVG. Non-finite values are left out.
     ///
     /// # Errors
-    /// When a value has no place on a logarithmic axis, or the plotting library fails.
+    /// When a value has no place on a logarithmic axis or is too large, or the plotting library fails.
     pub fn svg(&self) -> Result<String> {
         ensure!(
-            !self.is_log || self.finite().all(|(x, _)| x > 0.0),
-            "the x axis of \"{}\" is logarithmic and has values that are not positive",
+            self.finite().all(|(x, y)| x.abs().max(y.abs()) <= LARGEST),
+            "the plot of \"{}\" has values beyond {LARGEST:e}",
+            self.y_name
+        );
+        ensure!(
+            !self.is_log || self.finite().all(|(x, _)| x >= LARGEST.recip()),
+            "the x axis of \"{}\" is logarithmic and has values that are not positive, or too small",
             self.x_name
         );
         let mut text = String::new();

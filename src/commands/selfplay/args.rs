@@ -35,7 +35,7 @@ Examples:
 #[command(group(clap::ArgGroup::new("kept").multiple(true)))]
 pub struct SelfplayArgs {
     /// Number of games.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=20_000_000))]
     pub games: u64,
     /// Nodes per move. A side's NodeLimit takes precedence.
     #[arg(long, value_name = "N", default_value_t = 800, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]

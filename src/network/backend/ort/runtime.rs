@@ -376,6 +376,7 @@ fn system_library() -> Option<PathBuf> {
     env::split_paths(&listed)
         .chain(usual.into_iter().map(PathBuf::from))
         .find_map(|folder| newest_library(&folder))
+        .and_then(|library| dunce::canonicalize(library).ok())
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! ONNX Runtime backends: one session per search thread, on a CPU or through an execution provider.
+//! ONNX Runtime backends: sessions on a CPU, one per search thread, or through an execution provider, some that all
+//! threads share.
 //!
-//! Sessions compute with one thread and do not spin, because the parallelism is in the search: several threads evaluate
-//! several batches. Providers that compile for fixed shapes get a few batch sizes, and smaller batches are padded.
+//! Sessions compute with one thread unless `threads` says otherwise, and do not spin, because the parallelism is in the
+//! search: several threads evaluate several batches. Providers that compile for fixed shapes get a few batch sizes, and smaller batches are padded.
 
 use std::sync::Arc;
 
