@@ -365,7 +365,8 @@ fn export(args: &ExportArgs) -> Result<()> {
     let given = metadata.into_iter().filter(|(_, value)| !value.is_empty());
     let bytes = train::export(&checkpoint, &given.collect::<Vec<_>>());
     file::read(&bytes).context(
-        "the checkpoint makes no network that could be loaded: its training diverged; begin again with a smaller --rate",
+        "the checkpoint makes no network that could be loaded: its training diverged; begin again with a smaller \
+         --rate",
     )?;
     let bytes = match args.rating {
         Some(rating) => file::for_rating(&bytes, rating)?,

@@ -77,8 +77,8 @@ impl Series {
     }
 }
 
-/// The largest value, and the inverse of the smallest on a logarithmic axis: the plotting library looks for the marks of
-/// an axis step by step, which takes for ever on longer ones.
+/// The largest value, and the inverse of the smallest on a logarithmic axis: the plotting library looks for the marks
+/// of an axis step by step, which takes for ever on longer ones.
 const LARGEST: f64 = 1e15;
 
 /// A plot.

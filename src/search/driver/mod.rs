@@ -154,9 +154,9 @@ impl<'a> Search<'a> {
         self.run_worker(&mut || self.work(&mut || self.search_alone(report_progress), &|| {}));
     }
 
-    /// Searches with several threads; the calling thread is the first of them and calls `report_progress` with the elapsed time
-    /// between packets, and every `interval` while it waits. If the system refuses threads, the search runs with those
-    /// that could be started.
+    /// Searches with several threads; the calling thread is the first of them and calls `report_progress` with the
+    /// elapsed time between packets, and every `interval` while it waits. If the system refuses threads, the search runs
+    /// with those that could be started.
     fn run_in_threads(
         &self,
         interval: Duration,

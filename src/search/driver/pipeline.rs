@@ -155,8 +155,8 @@ impl<'a, 'b> Pipeline<'a, 'b> {
         }
     }
 
-    /// The loop of one thread, until the search is over. With a `patience` it calls `report_progress` with the elapsed time between
-    /// packets, and while it waits for one after this time.
+    /// The loop of one thread, until the search is over. With a `patience` it calls `report_progress` with the elapsed
+    /// time between packets, and while it waits for one after this time.
     pub fn work(&self, patience: Option<Duration>, report_progress: &mut dyn FnMut(Duration)) {
         let mut held = None;
         loop {

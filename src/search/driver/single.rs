@@ -12,7 +12,8 @@ use crate::{
 };
 
 impl Search<'_> {
-    /// Searches with this thread alone until the search is over. Calls `report_progress` with the elapsed time between batches.
+    /// Searches with this thread alone until the search is over. Calls `report_progress` with the elapsed time between
+    /// batches.
     pub(super) fn search_alone(&self, report_progress: &mut dyn FnMut(Duration)) {
         let mut worker = Worker::new(self.job, 0, &mut self.shared.lock().state.tree);
         let mut batch = Batch::default();

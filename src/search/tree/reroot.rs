@@ -26,8 +26,8 @@ use crate::{
 /// Nodes that are copied in a millisecond, on a slow machine.
 const COPIED_IN_A_MILLISECOND: f64 = 2000.0;
 
-/// The time for a copy before a search without a clock, which should report soon, and for one that stays in the cache of
-/// an analysis.
+/// The time for a copy before a search without a clock, which should report soon, and for one whose source stays in the
+/// cache of an analysis.
 const COPY_TIME: Duration = Duration::from_millis(250);
 const COPY_TIME_IN_ANALYSIS: Duration = Duration::from_secs(2);
 

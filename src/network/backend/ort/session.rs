@@ -2,7 +2,8 @@
 //! threads share.
 //!
 //! Sessions compute with one thread unless `threads` says otherwise, and do not spin, because the parallelism is in the
-//! search: several threads evaluate several batches. Providers that compile for fixed shapes get a few batch sizes, and smaller batches are padded.
+//! search: several threads evaluate several batches. Providers that compile for fixed shapes get a few batch sizes, and
+//! smaller batches are padded.
 
 use std::sync::Arc;
 
