@@ -25,6 +25,8 @@ const CERTAIN: i32 = 1000;
 
 /// The last ply at which a win is not a draw by the 50-move rule.
 const LAST_PLY: u32 = 99;
+/// So many plies later it is too late whatever the table's rounding.
+const ROUNDING: i32 = 3;
 
 /// Maximum number of reported faults, so that a damaged collection does not flood the output.
 const MAX_REPORTED: usize = 8;
@@ -254,15 +256,22 @@ impl Tables {
 
     fn by_dtz(&self, after: &Chess, is_zeroing: bool, rule50: i32) -> Option<TableResult> {
         let distance = self.checked(self.distance(after, is_zeroing))?;
-        let is_sure = match is_zeroing {
+        let won_or_lost = Some(distance.signum() as i8);
+        let result = match (is_zeroing, distance.abs()) {
             // No ply or one, or more than a hundred if the next fifty moves do not suffice.
-            true => distance.abs() <= 1,
-            false => distance == 0 || distance.abs() + rule50 <= LAST_PLY as i32,
+            (true, 0..=1) => won_or_lost,
+            (true, _) => Some(0),
+            (false, 0) => Some(0),
+            (false, plies) => match plies + rule50 - LAST_PLY as i32 {
+                ..=0 => won_or_lost,
+                1..=ROUNDING => None,
+                _ => Some(0),
+            },
         };
         Some(TableResult {
             rank: rank(distance, rule50, is_zeroing),
             distance,
-            result: is_sure.then_some(distance.signum() as i8),
+            result,
         })
     }
 

@@ -209,10 +209,11 @@ fn analysis(nodes: u64) -> Limits {
 #[test]
 fn a_won_or_lost_root_is_reported_as_that_if_fifty_moves_suffice() {
     let Some(tables) = tables() else { return };
-    let score = |fen: &str| {
-        let outcome = setup(&tables, &[]).search(&position(fen), 20);
-        outcome.report.lines[0].score
+    let line = |fen: &str| {
+        let mut outcome = setup(&tables, &[]).search(&position(fen), 20);
+        outcome.report.lines.remove(0)
     };
+    let score = |fen: &str| line(fen).score;
     let won = score("8/8/8/3k4/8/8/8/KBN5 w - - 0 1");
     assert!(matches!(won, Score::Tablebase(1..)), "{won:?}");
     let lost = score("8/8/8/3k4/8/8/8/KBN5 b - - 0 1");
@@ -221,8 +222,13 @@ fn a_won_or_lost_root_is_reported_as_that_if_fifty_moves_suffice() {
     for fen in [
         "8/8/8/3k4/8/8/8/KBN5 w - - 90 80",
         "8/8/8/3k4/8/8/8/KBN5 b - - 90 80",
+        // Fifteen plies with a queen and eighteen with a rook, where nine and fourteen are left.
+        "8/5Q2/8/8/8/8/2k4K/8 w - - 91 96",
+        "8/8/2K5/k7/8/8/6R1/8 b - - 86 91",
     ] {
-        assert_eq!(score(fen), Score::Open, "{fen}");
+        let line = line(fen);
+        assert_eq!((line.score, line.value.wl), (Score::Open, 0.0), "{fen}");
+        assert_eq!(line.value.d, 1.0, "{fen}");
     }
     // In analysis bad moves are searched, too, and are not wins.
     let setup = setup(&tables, &[("MultiPV", "500")]);
