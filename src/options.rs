@@ -448,7 +448,7 @@ options! {
     /// Terminal nodes and cache hits are backed up while a batch is gathered, without waiting for the batch.
     "OutOfOrderEval"                      "out-of-order-eval"             [search play, hidden]
         out_of_order_eval:                  bool                          = true;
-    /// Maximum number of out-of-order evaluations per batch, as a multiple of the batch size.
+    /// Maximum number of out-of-order evaluations per batch, as a multiple of the batch size, and at most 8192.
     "MaxOutOfOrderEvalsFactor"            "max-out-of-order-evals-factor" [search play, hidden]
         max_out_of_order_evals_factor:      f32 [0.0, 100.0]              = 2.4;
 

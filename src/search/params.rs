@@ -186,6 +186,10 @@ const MANY_THREADS: usize = 4;
 /// threads chose moves at 6400 nodes as badly as one thread does at 4800 (`docs/lab/driver.md`).
 const SLOWNESS_OF_MANY_THREADS: usize = 4;
 
+/// The most visits of a batch that need no evaluation. They take some microseconds each, and no limit is checked
+/// meanwhile.
+const MOST_OUT_OF_ORDER: usize = 8192;
+
 /// Number of visits of the root per position that waits to be refined together with others.
 const VISITS_PER_REFINED: u32 = 1024;
 
@@ -251,8 +255,8 @@ impl SearchParams {
         }
     }
 
-    /// Parameters for one of many trees, whose positions fill batches together: if the options set no batch size, a tree
-    /// adds one position at a time.
+    /// Parameters for one of many trees, whose positions fill batches together: if the options set no batch size, a
+    /// tree adds one position at a time.
     pub fn for_shared_batches(options: &SearchOptions, evaluator: &dyn Evaluator) -> SearchParams {
         SearchParams::with_batches(1..=1, options, evaluator)
     }
@@ -387,10 +391,11 @@ impl SearchParams {
         self.batches.size(n)
     }
 
-    /// Out-of-order visits in a batch of this size.
+    /// Out-of-order visits in a batch of this size: not so many that the limits would be seen late.
     #[inline]
     pub(super) fn max_out_of_order(&self, minibatch: usize) -> usize {
-        ((self.options.max_out_of_order_evals_factor() * minibatch as f32) as usize).max(1)
+        let wanted = (self.options.max_out_of_order_evals_factor() * minibatch as f32) as usize;
+        wanted.clamp(1, MOST_OUT_OF_ORDER)
     }
 
     /// The exploration constant's parameters.

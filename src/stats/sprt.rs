@@ -72,7 +72,8 @@ pub enum SprtError {
 
 /// The largest difference that is tested: scores of far larger ones are 1 in floating point.
 const MAX_ELO: f64 = 1000.0;
-/// The largest of the normalised model: from some 240 on no results of pairs meet the condition that it is linearised to.
+/// The largest of the normalised model: from some 240 on no results of pairs meet the condition that it is linearised
+/// to.
 const MAX_NORMALIZED_ELO: f64 = 200.0;
 
 impl FromStr for Sprt {
