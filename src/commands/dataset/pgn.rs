@@ -85,7 +85,7 @@ pub fn run(args: &PgnArgs) -> Result<ConversionCounts> {
         done.with_context(|| format!("stopped after {} games", counts.games))?;
     }
     ensure!(
-        counts.games > 0,
+        counts.games > 0 || args.limit == Some(0),
         "there is no game of {} plies or more here; {} corrupt and {} short ones were left out",
         args.min_plies,
         counts.corrupt,
