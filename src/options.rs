@@ -218,8 +218,9 @@ options! {
     "NodesAsPlayouts"                     "nodes-as-playouts"             [engine play, hidden]
         nodes_as_playouts:                  bool                          = false;
     /// A search with a clock ends as soon as the best move cannot be overtaken in the remaining time divided by this
-    /// factor. Every search that is neither infinite nor for a mate also ends when its result is certain (without a
-    /// clock that of as many winning moves as MultiPV says). 0 disables both, except that a search by depth ends then.
+    /// factor. Searches that are neither infinite nor for a mate also end when the result is proven; without a clock, a
+    /// win ends the search only when as many winning moves as MultiPV are proven. 0 disables both, but a search by depth
+    /// still ends at a proven result.
     "SmartPruningFactor"                  "smart-pruning-factor"          [search play]
         smart_pruning_factor:               f32 [0.0, 10.0]               = 1.33;
     /// Number of batches before smart pruning may end a search.
@@ -298,8 +299,8 @@ options! {
     /// WDL contempt: maximum advantage in Elo that is applied.
     "ContemptMaxValue"                    "contempt-max-value"            [search play, hidden]
         contempt_max_value:                 f32 [0.0, 10000.0]            = 420.0;
-    /// WDL contempt: the engine's own Elo, from which the expected draw rate follows. 0 keeps the draw rate of the
-    /// network.
+    /// WDL contempt: the engine's own Elo, from which the expected draw rate follows. 0 takes the draw rate
+    /// from WDLDrawRateTarget instead.
     "WDLCalibrationElo"                   "wdl-calibration-elo"           [search play]
         wdl_calibration_elo:                f32 [0.0, 10000.0]            = 0.0;
     /// WDL contempt: factor that multiplies its effect on win, draw and loss probabilities.
@@ -486,8 +487,9 @@ options! {
     "TempVisitOffset"                     "temp-visit-offset"             [search play, hidden]
         temp_visit_offset:                  f32 [-1000.0, 1000.0]         = 0.0;
     /// Variety of a game's first moves while Temperature is 0: each is drawn with a weight of e^(-loss/OpeningVariety).
-    /// A move's loss is how much less it is worth than the best one, in percent of wins minus losses, where few visits
-    /// count against it; a loss of more than three times OpeningVariety is excluded. 0 plays the best move.
+    /// A move's loss is how much less it is worth than the best one, in hundredths of wins minus losses, which go from
+    /// -1 to 1; few visits count against it. A loss of more than three times OpeningVariety is excluded. 0 plays the best
+    /// move.
     "OpeningVariety"                      "opening-variety"               [search play]
         opening_variety:                    f32 [0.0, 100.0]              = 0.0;
     /// Last move number of the game at which OpeningVariety applies.
@@ -496,8 +498,8 @@ options! {
 
     // The game.
     /// File of moves that led into lost games, one position a line (EPD with `am`, moves to avoid). The engine adds the
-    /// games that it loses, and plays another move in these positions if that costs at most 5 percent of wins minus
-    /// losses. Empty remembers nothing.
+    /// games that it loses, and plays another move in these positions if that costs at most 0.05 of wins minus losses,
+    /// which go from -1 to 1. Empty stores nothing.
     "LostGamesFile"                       "lost-games-file"               [engine play, only uci, no profile]
         lost_games_file:                    String                        = "";
     /// Description of the opponent, set by the GUI: "TITLE RATING TYPE NAME", as in "GM 2800 human Gary Kasparov" or
@@ -516,8 +518,9 @@ options! {
     "UCI_Elo"                             "elo"                           [engine play, only uci]
         elo:                                u32 [1200, 2200]              = 1500;
     /// Networks that predict human moves, used by UCI_LimitStrength up to 1950 Elo: `<built in human {maia}>`, or a
-    /// file name, in which `{maia}` stands for a rating from 1100 to 1900. Empty limits the nodes and adds randomness
-    /// instead.
+    /// file name, in which `{maia}` stands for a rating from 1100 to 1900. Ratings are then those of lichess; on
+    /// Stockfish's scale the strength stays at about 1250 to 1400. Above 1950, or if empty, the nodes are limited and
+    /// randomness is added instead.
     "HumanWeights"                        "human-weights"                 [engine play, only uci]
         human_weights:                      String                        = "";
     /// Profiles that set options by odds, opponent and clock, except those that the user or the configuration file
@@ -545,7 +548,8 @@ options! {
     /// With MultiPV, each line reports its own number of nodes instead of the number of the whole search.
     "PerPVCounters"                       "per-pv-counters"               [report output, only uci]
         per_pv_counters:                    bool                          = false;
-    /// Unit of the reported scores.
+    /// Scale of the reported scores. WDL_mu, the default, reads 100 where a win has a probability of one half; the
+    /// others are formulas of the expected score, of which those in centipawns reach larger values in won positions.
     "ScoreType"                           "score-type"                    [report output]
         score_type:                         ScoreType                     = ScoreType::WdlMu;
     /// The engine reports win, draw and loss probabilities, in per mille.

@@ -45,8 +45,8 @@ const EXAMPLES: &str = "\
 Examples:
   scorn match self \"self;WeightsFile=other.pb.gz\" --book openings.epd --nodes 800 \\
       --pgn match.pgn
-  scorn match self \"stockfish;Threads=1\" --tc 10+0.1 --concurrency 4 \\
-      --sprt 0,10,0.05,0.05";
+  scorn match \"self;Threads=1\" \"stockfish;Threads=1\" --tc 10+0.1 --concurrency 4 \\
+      --book openings.epd --pairs 5000 --sprt 0,10,0.05,0.05";
 
 /// Play two engines against each other: every opening with both colours, Elo with error bars, SPRT.
 ///
@@ -110,7 +110,8 @@ pub struct MatchArgs {
     #[arg(long)]
     pub chess960: bool,
     /// Adjudicate games when both engines agree: --resign movecount=3,score=600 --draw
-    /// movenumber=35,movecount=8,score=20. The scores of both must be in pawns (for this program: ScoreType=centipawn).
+    /// movenumber=35,movecount=8,score=20. Both must report scores on a centipawn scale (for this program:
+    /// ScoreType=centipawn).
     #[arg(long)]
     pub adjudicate: bool,
     /// Adjudicate a win when the scores of both engines agree for this many moves: movecount=MOVES,score=CENTIPAWNS.

@@ -143,7 +143,9 @@ fn print_install_hints(machine: &Machine, states: &[BackendState]) -> Result<()>
     let hints: Vec<InstallHint> = hints.collect();
     print_line!();
     if !hints.is_empty() {
-        print_line!("to install what is missing:");
+        print_line!(
+            "to install for lc0 networks and other ONNX models (the built-in network needs nothing):"
+        );
     }
     for InstallHint { purpose, command } in hints {
         print_line!("{purpose:31} {command}");

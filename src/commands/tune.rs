@@ -79,7 +79,10 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
     }
     if let (Some(path), Some(file)) = (&args.write, config) {
         file.finish_with(new_config(path, &settings)?.as_bytes())?;
-        print_line!("written to {}", path.display());
+        print_line!(
+            "written to {}, for --config; a scorn.config beside the program is read by itself",
+            path.display()
+        );
     }
     Ok(())
 }

@@ -42,8 +42,8 @@ impl Ending {
             Ending::InsufficientMaterial => "insufficient material",
             Ending::Repetition => "threefold repetition",
             Ending::FiftyMoves => "fifty-move rule",
-            Ending::AgreedWin => "both see a win",
-            Ending::AgreedDraw => "both see a draw",
+            Ending::AgreedWin => "agreed scores (win)",
+            Ending::AgreedDraw => "agreed scores (draw)",
             Ending::Tablebase => "tablebase",
             Ending::Length => "length",
         }

@@ -75,7 +75,7 @@ impl NetworkConfig {
         let another = match role {
             Role::Refiner if is_default => Some(rten::INFO.name),
             Role::Opponent if human_rating(&weights).is_some() => Some(sparse::INFO.name),
-            // The other backends do not tell a network who is to move.
+            // The other backends do not pass the side to move to a network.
             Role::Main => Some(sparse::INFO.name),
             _ => None,
         };

@@ -132,7 +132,7 @@ fn both_sides_see_a_win() {
     let usual = "--games 8 --nodes 20 --temperature 1 --longest 80";
     let (with, _) = play(BOOK, &format!("{usual} --win-rule 3,0.1"));
     let (without, _) = play(BOOK, usual);
-    let ending = "both see a win";
+    let ending = "agreed scores (win)";
     for [with, _] in ended_early(&with, &without, ending) {
         let last = *with.values.last().unwrap();
         assert_eq!(with.winner(), Some(Color::from_white(last > 0.0)));
@@ -156,7 +156,7 @@ fn both_sides_see_a_draw() {
     let usual = "--games 8 --nodes 20 --temperature 1 --longest 80";
     let (with, _) = play(BOOK, &format!("{usual} --draw-rule 6,4,0.08"));
     let (without, _) = play(BOOK, usual);
-    for [with, _] in ended_early(&with, &without, "both see a draw") {
+    for [with, _] in ended_early(&with, &without, "agreed scores (draw)") {
         assert!(with.is_draw());
         let last = &with.values[with.values.len() - 4..];
         assert!(last.iter().all(|v| v.abs() <= 0.08 + ROUNDING), "{last:?}");
