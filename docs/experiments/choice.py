@@ -55,8 +55,11 @@ def expectation(info):
 
 def label(args):
     labels = Path(args.labels)
-    done = len(labels.read_text().splitlines()) if labels.exists() else 0
+    known = labels.read_text().splitlines() if labels.exists() else []
+    done = len(known)
     fens = positions(args.games, args.positions, args.seed)
+    if [json.loads(line)["fen"] for line in known] != fens[:done]:
+        raise SystemExit(f"{labels} has positions of other games or another seed: name another file")
     with chess.engine.SimpleEngine.popen_uci(args.engine) as engine, open(labels, "a", encoding="utf-8") as out:
         for fen in fens[done:]:
             board = chess.Board(fen)

@@ -39,7 +39,9 @@ learn() {
 
 # 400 games at equal nodes: name, networks.
 compare() {
-    [ -s "$folder/$1.json" ] || "$scorn" selfplay --games 400 --nodes "$nodes" --book "$book" --a-plays both --seed 77 --threads 1 --json \
+    local resume=()
+    [ -f "$folder/$1/manifest.json" ] && resume=(--resume)
+    [ -s "$folder/$1.json" ] || "$scorn" selfplay "${resume[@]}" --games 400 --nodes "$nodes" --book "$book" --a-plays both --seed 77 --threads 1 --json \
         --a "WeightsFile=$2;PolicyTemperature=1" --b "WeightsFile=$3;PolicyTemperature=1" --out "$folder/$1" > "$folder/part.json"
     [ -s "$folder/$1.json" ] || mv "$folder/part.json" "$folder/$1.json"
     echo "$1: $(grep -oE '"(a|b|draws)":[0-9]+' "$folder/$1.json" | tr '\n' ' ')"
@@ -52,8 +54,8 @@ for seed in $seeds; do
     learn quiet "$seed" --balance 0 --sc-limit 0 --most-nodes 0
     network() { realpath "$folder/$1-$seed/$last/network.onnx"; }
     for arm in temperature contempt quiet; do
-        compare "$arm-$seed-start" "$(network "$arm")" "$start"
+        compare "$arm-$seed-start-$last" "$(network "$arm")" "$start"
     done
-    compare "contempt-$seed-temperature" "$(network contempt)" "$(network temperature)"
-    compare "contempt-$seed-quiet" "$(network contempt)" "$(network quiet)"
+    compare "contempt-$seed-temperature-$last" "$(network contempt)" "$(network temperature)"
+    compare "contempt-$seed-quiet-$last" "$(network contempt)" "$(network quiet)"
 done

@@ -38,7 +38,7 @@ folder, limit = sys.argv[1], float(sys.argv[2])
 spent, last = 0.0, 0
 for line in open(f"{folder}/times.jsonl"):
     cost = json.loads(line)
-    if cost["phase"] in ("games", "training"):
+    if cost["phase"].split(",")[0] in ("games", "training"):
         spent += cost["core_seconds"]
     if spent > limit:
         print(last)
@@ -56,7 +56,9 @@ for seconds in 300 600 1200 1900 2400 4800; do
         names+=("$folder/$preset/gen-$(printf %04d "$generation")/network.onnx")
     done
     result=$folder/after-$seconds
-    [ -f "$result.json" ] || "$scorn" selfplay --games 400 --nodes 200 --book "$book" --a-plays both --seed 77 --threads 1 --json \
+    resume=()
+    [ -f "$result/manifest.json" ] && resume=(--resume)
+    [ -f "$result.json" ] || "$scorn" selfplay "${resume[@]}" --games 400 --nodes 200 --book "$book" --a-plays both --seed 77 --threads 1 --json \
         --a "WeightsFile=${names[1]};PolicyTemperature=1" --b "WeightsFile=${names[0]};PolicyTemperature=1" --out "$result" > "$folder/part.json"
     [ -f "$result.json" ] || mv "$folder/part.json" "$result.json"
     echo "$seconds core seconds, cgzero ${names[1]} against ${names[0]}: $(grep -oE '"(a|b|draws)":[0-9]+' "$result.json" | tr '\n' ' ')"

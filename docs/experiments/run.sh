@@ -14,6 +14,11 @@ games=${3:-100}
 older=${4:-}
 first=20261127
 mkdir -p "$folder"
+# Games of another program would be counted as if they were of this one.
+made_by=$("$scorn" --version)
+[ -e "$folder/made-by" ] || echo "$made_by" > "$folder/made-by"
+[ "$(< "$folder/made-by")" = "$made_by" ] ||
+    { echo "run.sh: $folder has games of $(< "$folder/made-by"): name another folder for $made_by" >&2; exit 2; }
 
 # A run of self-play: its name, the number of games, further flags.
 play() {

@@ -53,6 +53,12 @@ def exposed(config):
 def is_running(pid):
     """Whether the process is a watch.py: its number may be that of another program by now."""
     if not Path("/proc/self/cmdline").exists():
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        except OSError:
+            return True
         return True
     try:
         return b"watch.py" in Path(f"/proc/{pid}/cmdline").read_bytes()

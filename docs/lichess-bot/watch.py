@@ -347,6 +347,8 @@ class Watch:
         if self.is_swallowing and word != "info":
             self.is_swallowing = word != "uciok"
             self.own_uci_due = self.own_uci_due if self.is_swallowing else None
+            if not self.is_swallowing:
+                self.save_status()
             return
         answered = {"uciok": "uci", "readyok": "isready"}.get(word)
         if waiting := next((waiting for waiting in self.pending if waiting.word == answered), None):
@@ -354,6 +356,7 @@ class Watch:
             if waiting.word == "isready":
                 self.is_fresh = False
             if waiting.is_probe:
+                self.save_status()
                 return
             if not self.go:
                 self.failures = 0

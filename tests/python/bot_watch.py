@@ -113,11 +113,19 @@ def took_over(session, old, reason):
     check(not twice, f"the engine identified itself twice: {twice}")
 
 
+def nothing_is_due(session, folder):
+    """The status says so, soon after a take-over: otherwise health.py would call a healthy bot stuck."""
+    path, end = folder / f"watch-{session.process.pid}.json", time.monotonic() + 5.0
+    while (due := json.loads(path.read_text())["due"]) is not None:
+        check(time.monotonic() < end, f"due in {due - time.time()} s while nothing is searched for")
+        time.sleep(0.1)
+
+
 def searches(scorn):
     """An engine is stopped (it hangs) or killed in every state."""
     with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "log"
-        session = Session(scorn, "--backend", "hash", "--threads", "1")
+        log, status = Path(folder) / "log", Path(folder) / "status"
+        session = Session(scorn, "--backend", "hash", "--threads", "1", f"--status={status}")
         session.send("uci")
         session.until("uciok")
         check(any(line.startswith("option name ScLimit ") for line in session.heard), "no options")
@@ -156,6 +164,7 @@ def searches(scorn):
         time.sleep(0.3)
         old = session.hurt(signal.SIGKILL)
         time.sleep(0.5)
+        nothing_is_due(session, status)
         session.send("ponderhit")
         check(session.until("bestmove").split()[1] == FORCED, "another position")
         took_over(session, old, "has died")

@@ -432,11 +432,11 @@ class Bridge:
             try:
                 if os.readlink(folder / "exe") != str(self.scorn.resolve()):
                     continue
-                parent = int(stat(folder.name)[1])
+                # The session of the process: the bridge began one for all that it starts... or an engine began its own.
+                session = os.getsid(int(stat(folder.name)[1]))
             except OSError:
                 continue
-            # The session of the process: the bridge began one for all that it starts... or an engine began its own.
-            if os.getsid(parent) == self.process.pid:
+            if session == self.process.pid:
                 found.append(int(folder.name))
         return found
 

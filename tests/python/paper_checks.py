@@ -35,6 +35,13 @@ class Checks:
         self.args, self.failed = args, 0
         self.folder = pathlib.Path(args.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
+        # Games of another program, or fewer of them, would be judged as if they were of this run.
+        made_by = f"{self.run('--version').strip()}, {args.games} games"
+        mark = self.folder / "made-by"
+        if not mark.exists():
+            mark.write_text(made_by)
+        if mark.read_text() != made_by:
+            raise SystemExit(f"{self.folder} has games of {mark.read_text()}: name another folder for {made_by}")
 
     def run(self, *command):
         return subprocess.run([self.args.scorn, *map(str, command)], capture_output=True, text=True, check=True).stdout

@@ -4,6 +4,7 @@ Usage: read_games.py FILE... [--evals] (every move after the opening has an eval
 """
 
 import argparse
+import itertools
 
 import chess
 import chess.pgn
@@ -13,8 +14,10 @@ def check(game: chess.pgn.Game, evals: bool) -> None:
     if game.errors:
         raise SystemExit(f"{game.headers}: {game.errors}")
     board, nodes = game.board(), list(game.mainline())
-    if evals and not nodes[-1].eval():
-        raise SystemExit(f"{game.headers}: no evaluation at the end")
+    searched = itertools.dropwhile(lambda node: not node.eval(), nodes)
+    silent = [node for node in searched if not node.eval() and "random" not in node.comment]
+    if evals and (not nodes[-1].eval() or silent):
+        raise SystemExit(f"{game.headers}: moves without an evaluation: {[node.san() for node in silent]}")
     for node in nodes:
         if board.is_game_over() or board.is_repetition(3) or board.is_fifty_moves():
             raise SystemExit(f"{game.headers}: the game goes on after its end")
@@ -22,7 +25,10 @@ def check(game: chess.pgn.Game, evals: bool) -> None:
     result, outcome = game.headers["Result"], board.outcome()
     if outcome and outcome.result() != result:
         raise SystemExit(f"{game.headers}: {result} in a game that is {outcome}")
-    over = outcome or board.is_repetition(3) or board.is_fifty_moves()
+    drawn = board.is_repetition(3) or board.is_fifty_moves()
+    if drawn and not outcome and result != "1/2-1/2":
+        raise SystemExit(f"{game.headers}: {result} in a game that is drawn")
+    over = outcome or drawn
     if game.headers["Termination"] == "normal" and not over:
         raise SystemExit(f"{game.headers}: it is not over")
 

@@ -5,6 +5,7 @@ The program draws the positions and computes all targets, for dense and for spar
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import subprocess
@@ -191,4 +192,5 @@ def widen(pipe: IO[bytes]) -> None:
     if sys.platform == "linux":
         import fcntl
 
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)

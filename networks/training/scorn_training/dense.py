@@ -45,9 +45,9 @@ def save(state: dict, path: Path) -> None:
 def progress_of(state: dict) -> Progress:
     """The progress of a checkpoint, by the names of sparse networks' checkpoints."""
     progress = {name: state[name] for name in ("step", "positions", "seconds")}
-    # Older files have no decay_seconds and is_decay.
+    # Older files have no decay_seconds, decay_end and is_decay.
     decay = {"decay_step": state["decay_start"], "decay_seconds": state.get("decay_seconds", 0.0)}
-    return progress | decay | {"is_decay": state.get("is_decay", False)}
+    return progress | decay | {"is_decay": state.get("is_decay", False), "decay_end": state.get("decay_end")}
 
 
 def load_network(path: Path, average: bool = True) -> tuple[Network, dict]:

@@ -18,6 +18,7 @@ and settings give the same networks, byte by byte (except for matches against St
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import resource
 import shutil
@@ -92,18 +93,28 @@ class Loop:
                 folder.save()
 
     def _phase(self, name: str, work: Callable):
-        """Runs a phase, and records its cost."""
+        """Runs a phase, and records its cost, also if it is interrupted (but not by a signal that kills)."""
         began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        found = work()
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        cost = {
-            "generation": len(self.folder.generations),
-            "phase": name,
-            "seconds": round(time.monotonic() - began, 2),
-            "core_seconds": round(used, 2),
-        }
-        charts.write_cost(self.folder.times, cost)
+
+        def record(phase: str) -> None:
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            cost = {
+                "generation": len(self.folder.generations),
+                "phase": phase,
+                "seconds": round(time.monotonic() - began, 2),
+                "core_seconds": round(used, 2),
+            }
+            charts.write_cost(self.folder.times, cost)
+
+        try:
+            found = work()
+        except BaseException:
+            # A full disk must not hide why the phase has ended.
+            with contextlib.suppress(OSError):
+                record(f"{name}, interrupted")
+            raise
+        record(name)
         return found
 
     def publish(self) -> None:

@@ -68,9 +68,9 @@ class Settings:
     train_threads: int = _of(2, "Training threads.")
 
     gate: str = _of(
-        "none", "Gate for new networks: none (all pass), score (at least --gate-score of the points), sprt."
+        "none", "Gate for new networks: none (all pass), score (more than --gate-score of the points), sprt."
     )
-    gate_score: float = _of(0.55, "With --gate score: share of points that passes.")
+    gate_score: float = _of(0.55, "With --gate score: share of points that a new network has to exceed.")
     gate_sprt: str = _of("0,30,0.05,0.05", "With --gate sprt: parameters, as for scorn match --sprt.")
     gate_pairs: int = _of(20, "Openings of the gate's match, each with both colours. With sprt: their maximum.")
     gate_nodes: int = _of(100, "Nodes per move in matches.")
@@ -79,7 +79,7 @@ class Settings:
     )
     match_options: str = _of("", "Options of the program in matches, such as 'TimeManager=alphazero;CPuct=2'.")
     pool_pairs: int = _of(10, "Openings of a match against a random older network, for the ratings.")
-    anchor_opponent: str = _of("", "Stockfish, which anchors the ratings by matches against the best. Empty: none.")
+    anchor_opponent: str = _of("", "Stockfish, which anchors the ratings by matches against the new network. Empty: none.")
     anchor_every: int = _of(5, "Generations between matches against Stockfish.")
     anchor_pairs: int = _of(10, "Openings of a match against Stockfish.")
     anchor_nodes: int = _of(20_000, "Stockfish's nodes per move, enough to reach its UCI_Elo.")

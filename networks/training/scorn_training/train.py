@@ -158,6 +158,7 @@ class Training:
         self.optimizers = optimizers(self.network, args.rate)
         self.step = self.positions = 0
         self.decay_start = 0
+        self.decay_end: int | None = None  # the step at which a decay ended
         self.seconds = self.decay_seconds = 0.0  # of training, and when the decay began
         if state:
             is_fresh = start != self.checkpoint
@@ -173,9 +174,12 @@ class Training:
         self.step, self.positions, self.seconds = state["step"], state["positions"], state["seconds"]
         self.decay_start = self.step if fresh_decay else state["decay_start"]
         self.decay_seconds = self.seconds if fresh_decay else state.get("decay_seconds", 0.0)
+        self.decay_end = None if fresh_decay else state.get("decay_end")
 
     def save(self) -> None:
         if self.rank == 0:
+            if not all(weights.isfinite().all() for weights in self.network.parameters()):
+                raise FloatingPointError(f"the weights are not finite at step {self.step}: lower --rate")
             state = {
                 "config": self.config.as_dict(),
                 "network": dict(self.network.named_parameters()),
@@ -186,6 +190,7 @@ class Training:
                 "seconds": self.seconds,
                 "decay_start": self.decay_start,
                 "decay_seconds": self.decay_seconds,
+                "decay_end": self.decay_end,
                 "is_decay": self.args.decay is not None,
             }
             dense.save(state, self.checkpoint)
@@ -257,7 +262,7 @@ class Training:
         mask = MoveMask().to(self.device)
         loss = torch.compile(losses) if args.compile else losses
         start, sums, since, steps = time.time(), torch.zeros(3), time.time(), 0
-        before = self.seconds
+        before, first_step = self.seconds, self.step
         for positions, targets in self.batches():
             if self.step >= args.steps or (self.step % 20 == 0 and self.stop(time.time() - start)):
                 break
@@ -288,6 +293,9 @@ class Training:
                 self.save()
             if self.step % args.test_every == 0:
                 self.test()
+        # A call that had nothing to do, because of a smaller limit, ends no decay.
+        if args.decay and self.step > first_step:
+            self.decay_end = self.step
         self.save()
         self.test()
 

@@ -134,7 +134,7 @@ class Training:
 
     def run(self) -> None:
         args, progress = self.args, self.progress
-        start, before = time.monotonic(), progress["seconds"]
+        start, before, first_step = time.monotonic(), progress["seconds"], progress["step"]
         sums, since, counted = torch.zeros(7, dtype=torch.double, device=self.device), start, progress["positions"]
         with self.feeder() as feeder:
             for counts, body in feeder:
@@ -148,7 +148,8 @@ class Training:
                     sums, since, counted = torch.zeros_like(sums), time.monotonic(), progress["positions"]
                 if progress["step"] % args.save_every == 0:
                     self.save()
-        if args.decay:
+        # A call that had nothing to do, because of a smaller limit, ends no decay.
+        if args.decay and progress["step"] > first_step:
             progress["decay_end"] = progress["step"]
         self.save()
 

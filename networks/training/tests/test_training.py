@@ -188,7 +188,10 @@ def test_an_interrupted_run_gives_the_same_network(tmp_path: Path):
     with pytest.raises(ValueError, match="a run that is not a decay"):
         run_training(tmp_path / "run", "--decay", f"{tmp_path}/run/checkpoint.pt", "--steps", "9", *common)
     again = run_training(tmp_path / "end", "--decay", f"{tmp_path}/run/checkpoint.pt", "--steps", "9", *common)
-    assert (again["step"], again["decay_start"]) == (9, 6)
+    assert (again["step"], again["decay_start"], again["decay_end"]) == (9, 6, 9)
+    # Its rate has reached zero, and would rise again.
+    with pytest.raises(ValueError, match="ended at step 9"):
+        run_training(tmp_path / "end", "--decay", f"{tmp_path}/run/checkpoint.pt", "--steps", "12", *common)
     # Without --decay it would go on at the full rate.
     with pytest.raises(ValueError, match="belongs to a decay.*give it the checkpoint"):
         run_training(tmp_path / "end", "--steps", "12", *common)
