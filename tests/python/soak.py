@@ -88,12 +88,11 @@ class Heartbeat:
     """Notices when this process, and with it the match, was stopped for a while, as by a suspended machine."""
 
     def __init__(self):
-        self.last, self.was_stopped = time.monotonic(), False
+        self.last, self.was_stopped, self.is_over = time.monotonic(), False, threading.Event()
         threading.Thread(target=self.beat, daemon=True).start()
 
     def beat(self):
-        while True:
-            time.sleep(0.2)
+        while not self.is_over.wait(0.2):
             now = time.monotonic()
             self.was_stopped |= now - self.last > 1.5
             self.last = now
@@ -109,6 +108,7 @@ def play(rng, binary, options, folder, number, pairs):
                "--strict", "--json", "--pgn", str(pgn)]
     heartbeat, started = Heartbeat(), time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
+    heartbeat.is_over.set()
     problems = []
     if heartbeat.was_stopped and re.search(r"\(time\)|did not answer", done.stderr):
         print(f"{number}: not counted, the machine stood still", flush=True)
