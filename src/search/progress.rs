@@ -104,6 +104,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn depth_is_that_of_all_visits_or_of_new_ones() {
+        let after = |open: &[u32], others: u64, other_depth: u32| {
+            let mut progress = Progress::default();
+            for &depth in open {
+                progress.add_visit(depth);
+                progress.note_open_visit(depth);
+            }
+            for _ in 0..others {
+                progress.add_visit(other_depth);
+            }
+            progress
+        };
+        let all = after(&[2, 2], 10, 6);
+        assert!(all.has_depth(5) && !all.has_depth(6));
+        // Many that end near the root say nothing about those that go on.
+        let new = after(&[5; 100], 900, 1);
+        assert!(new.mean_depth() == 1 && new.has_depth(5) && !new.has_depth(6));
+        // With five visits for each new position, and ten thousand, it goes on.
+        let most = MIN_VISITS_TO_JUDGE + MOST_VISITS_FOR_ONE_NEW * 1000;
+        assert!(!after(&[5; 1000], most - 1000, 1).has_depth(6));
+        assert!(after(&[5; 1000], most - 999, 1).has_depth(6));
+    }
+
+    #[test]
     fn claimed_leaves_reduce_the_visits_left() {
         let mut progress = Progress::new(&Limits {
             nodes: Some(10),

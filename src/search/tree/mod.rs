@@ -63,6 +63,8 @@ pub struct Tree {
     pub(super) butterfly: Option<Arc<Butterfly>>,
     /// The WDL contempt applied to the network's values, seen from the root; a change drops the tree.
     pub(super) contempt: Option<WdlContempt>,
+    /// Whether the root was moved without a copy, so that there may be nodes to which no line leads.
+    pub(super) has_moved_root: bool,
     /// In an analysis: trees of earlier positions, the latest last. Their own caches are empty.
     pub(super) tree_cache: Vec<Tree>,
 }
@@ -81,6 +83,7 @@ impl Default for Tree {
             shared_values: SharedValues::default(),
             butterfly: None,
             contempt: None,
+            has_moved_root: false,
             tree_cache: Vec::new(),
         }
     }

@@ -45,7 +45,7 @@ pub(in crate::search) struct CopyRule<'a> {
     /// The same in a tree of `crowded_bytes` and more, which is to become smaller.
     max_nodes_when_crowded: f64,
     crowded_bytes: usize,
-    /// Ends a copy that has begun.
+    /// Ends a copy that has begun, as long as nodes are copied.
     stop: Option<&'a StopSignal>,
 }
 
@@ -113,9 +113,10 @@ pub(in crate::search) fn reroot(
     }
     let kept = (tree.rule == rule).then(|| find(tree, history)).flatten();
     match kept {
-        Some(id) if id == tree.root => {}
+        Some(id) if id == tree.root && !tree.has_moved_root => {}
         Some(id) => match subtree(tree, id, history, SourceTree::Consumed, copy_rule) {
             Some(copied) => replace(tree, copied),
+            None if id == tree.root => {}
             None => move_root(tree, id, history),
         },
         None => replace(tree, Tree::new(history.clone(), rule)),
@@ -166,6 +167,7 @@ fn subtree(
 /// Makes a node the root. What no line leads to any more stays in memory until the next copy.
 fn move_root(tree: &mut Tree, id: NodeId, history: &History) {
     tree.root = id;
+    tree.has_moved_root = true;
     tree.root_turn = history.position().turn();
     // The root has no record: it is always searched.
     let range = tree.edge_range(tree.node(id));
@@ -357,6 +359,10 @@ fn copy(
             });
         }
     }
+    if copy_rule.is_stopped() {
+        return Err(Incomplete::Stopped);
+    }
+    // From here on a consumed tree cannot be kept.
     if source_tree == SourceTree::Consumed {
         tree.free_nodes();
     }
@@ -788,6 +794,20 @@ mod tests {
         stop.stop();
         // What there is stays in one tree.
         assert_eq!([false, true].map(after), [(false, 0), (false, 0)]);
+    }
+
+    #[test]
+    fn a_tree_whose_root_was_moved_is_copied_by_the_next_search_of_the_same_position() {
+        let mut tree = searched(3000).0.tree;
+        let next = main_line(&tree, 1).remove(0);
+        let before = tree.node_count();
+        let visits = reroot(&mut tree, &next, None, RULES[1]);
+        assert_eq!(tree.node_count(), before);
+        // As little time as before, and then enough.
+        assert_eq!(reroot(&mut tree, &next, None, RULES[1]), visits);
+        assert_eq!(tree.node_count(), before);
+        assert_eq!(reroot(&mut tree, &next, None, RULES[0]), visits);
+        assert!(tree.node_count() < before && !tree.has_moved_root);
     }
 
     #[test]
