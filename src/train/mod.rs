@@ -374,8 +374,10 @@ impl<'a> TrainingRun<'a> {
                 self.test(report)?;
             }
         }
-        // A call that had nothing to do, because of a smaller limit, ends no decay.
-        if self.settings.decay.is_some() && self.progress.step > first_step {
+        // A call that had nothing to do, because of a smaller limit, ends no decay; one that was killed after its last
+        // step is ended by the next.
+        let step = self.progress.step;
+        if self.settings.decay.is_some() && (step > first_step || step == self.settings.steps) {
             self.progress.decay_end = Some(self.progress.step);
         }
         self.save()?;
@@ -859,6 +861,9 @@ mod tests {
             let refused = run_in(end, Some(main), steps + 4).unwrap_err().to_string();
             let expected = format!("ended at step {}", steps + 2);
             assert!(refused.contains(&expected), "{refused}");
+            interrupt(&at(end));
+            let ended = run_in(end, Some(main), steps + 2).unwrap();
+            assert_eq!((ended.step, ended.decay_end), (steps + 2, Some(steps + 2)));
             interrupt(&at(end));
             // A smaller number of steps, in between, does nothing.
             let nothing = run_in(end, Some(main), steps + 1).unwrap();
