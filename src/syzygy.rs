@@ -293,7 +293,7 @@ impl Tables {
         };
         // With some of the fifty moves used, a win may come too late. (So may one of exactly a hundred plies after a
         // move that begins to count, which only distances would tell.)
-        let is_sure = wdl == Wdl::Draw || (sign != 0 && (is_zeroing || rule50 == 0));
+        let is_sure = sign == 0 || is_zeroing || rule50 == 0;
         Some(TableResult {
             rank,
             distance: sign,
