@@ -227,7 +227,7 @@ impl<'p> GameInPlay<'p> {
         self.nodes += outcome.report.playouts;
         self.evaluations += outcome.report.evaluations;
         let search_result = SearchResult {
-            root: value_of_root(&root),
+            root: value_of_root(&root, &moves, best),
             raw: Raw {
                 wl: root.v.unwrap_or_default(),
                 rest: self.raw.take(),
@@ -294,14 +294,18 @@ impl<'p> GameInPlay<'p> {
 
 /// The value of the root: that of its visits or, if its result is proven, the result. The visits before the proof know
 /// nothing of it.
-fn value_of_root(root: &MoveStat) -> Value {
+fn value_of_root(root: &MoveStat, moves: &[MoveStat], best: PackedMove) -> Value {
     let mean = root.value.unwrap_or_default();
-    match root.bounds.result() {
-        None => mean,
-        Some(result) => Value {
-            wl: f32::from(result),
-            d: f32::from(u8::from(result == 0)),
-            ..mean
-        },
+    let Some(result) = root.bounds.result() else {
+        return mean;
+    };
+    // The length of a proof is that of its best move.
+    let known = moves.iter().find(|stat| stat.m == Some(best));
+    Value {
+        wl: f32::from(result),
+        d: f32::from(u8::from(result == 0)),
+        m: known
+            .and_then(|stat| stat.value)
+            .map_or(mean.m, |best| best.m),
     }
 }

@@ -97,8 +97,7 @@ fn push(samples: &mut Samples, game: &PlayedGame, sample: &Sample<'_>, target: M
         KnownOutcome::Draw => 1,
         KnownOutcome::Decisive { winner } => 2 * u8::from(winner == turn),
     };
-    let plies_left = sample.plies_left as f32 + game.expected_rest();
-    record.plies_left = (plies_left.round() as u16).min(u16::MAX - 1);
+    record.plies_left = u16::try_from(sample.plies_left).unwrap_or(u16::MAX - 1);
     record.game = game.number as u32;
     let moves: Vec<(u16, u32)> = match target {
         MoveTarget::Visits => visits_of(search_result, pack),

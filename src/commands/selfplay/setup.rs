@@ -42,15 +42,19 @@ pub(super) fn check_options(options: &Options) -> Result<()> {
 pub(super) fn different_games(plan: &Plan) -> Option<u64> {
     let is_left_to_chance = |player: &Contestant| {
         let options = &player.options;
-        let draws = options.hybrid_sampling_ratio > 0.0
-            || options.hybrid_ratio_schedule != RatioSchedule::default();
+        // A node has at most as many visits as the search, unless these come on top of those of a kept tree.
+        let may_reach_limit = u64::from(options.sc_limit.unsigned_abs()) < player.nodes
+            || plan.terms.reuse_tree && options.nodes_as_playouts;
         let freezes = !options.is_plain_puct()
-            && u64::from(options.sc_limit.unsigned_abs()) < player.nodes
+            && may_reach_limit
             && options.contempt_mode != ContemptMode::Disable;
-        let is_drawn = freezes
-            && draws
-            && options.sc_sampling == ScSampling::Thompson
-            && options.sc_temperature > 0.0;
+        let has_schedule = options.hybrid_ratio_schedule != RatioSchedule::default();
+        let ratio = options.hybrid_sampling_ratio;
+        let draws_replies = options.sc_sampling == ScSampling::Thompson
+            && options.sc_temperature > 0.0
+            && (ratio > 0.0 || has_schedule);
+        let draws_visits = has_schedule || (ratio > 0.0 && ratio < 1.0);
+        let is_drawn = freezes && (draws_replies || draws_visits);
         let is_mixed = plan.terms.cap.is_some_and(|cap| cap.nodes < player.nodes);
         let chances = [
             options.temperature,

@@ -425,6 +425,7 @@ fn a_proven_result_is_the_value_of_its_position() {
         ("root_q", 1.0),
         ("best_q", 1.0),
         ("played_q", 1.0),
+        ("root_m", 1.0),
         ("root_d", 0.0),
         ("best_d", 0.0),
         ("plies_left", 1.0),
@@ -436,7 +437,7 @@ fn a_proven_result_is_the_value_of_its_position() {
 }
 
 #[test]
-fn games_that_end_early_would_have_gone_on_in_both_formats() {
+fn games_that_end_early_would_have_gone_on_in_chunks_as_in_lc0() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
     let flags = [
@@ -455,8 +456,9 @@ fn games_that_end_early_would_have_gone_on_in_both_formats() {
     for (index, position) in chunk.iter().enumerate() {
         let plies_left = position.value("plies_left");
         assert!(plies_left > (9 - index) as f32, "{index}: {plies_left}");
+        // From these follows how far in the game a position is.
         let record = records.get(index as u64).unwrap().record;
-        assert_eq!(record.plies_left, plies_left.round() as u16, "{index}");
+        assert_eq!(usize::from(record.plies_left), 9 - index);
         // The tree was new, so that the network's output is known whole.
         assert!(
             ["orig_q", "orig_d", "orig_m"]
