@@ -16,9 +16,9 @@ first=20261127
 mkdir -p "$folder"
 # Games of another program would be counted as if they were of this one.
 made_by=$("$scorn" --version)
-[ -e "$folder/made-by" ] || echo "$made_by" > "$folder/made-by"
-[ "$(< "$folder/made-by")" = "$made_by" ] ||
-    { echo "run.sh: $folder has games of $(< "$folder/made-by"): name another folder for $made_by" >&2; exit 2; }
+[ -e "$folder/made-by" ] || compgen -G "$folder/*/manifest.json" > /dev/null || echo "$made_by" > "$folder/made-by"
+of=$(cat "$folder/made-by" 2> /dev/null || echo "an unknown program")
+[ "$of" = "$made_by" ] || { echo "run.sh: $folder has games of $of: name another folder for $made_by" >&2; exit 2; }
 
 # A run of self-play: its name, the number of games, further flags.
 play() {

@@ -125,7 +125,7 @@ pub struct MoveRecord {
     pub n: u32,
     /// Prior.
     pub p: f32,
-    /// Mean W-L of the visits.
+    /// Mean W-L of the visits, or the proven one.
     pub wl: Option<f32>,
     /// Mean draw probability.
     pub d: Option<f32>,

@@ -22,11 +22,14 @@ fn note(
     noted: &mut Vec<String>,
 ) {
     let keys: BTreeSet<&String> = earlier.keys().chain(now.keys()).collect();
+    let set = |settings: &Map<String, Value>, key: &str| {
+        settings.get(key).filter(|value| !value.is_null()).cloned()
+    };
     for key in keys {
-        match (earlier.get(key), now.get(key)) {
+        match (set(earlier, key), set(now, key)) {
             (one, other) if one == other => {}
             (Some(Value::Object(one)), Some(Value::Object(other))) => {
-                note(&format!("{group}{key}."), one, other, noted);
+                note(&format!("{group}{key}."), &one, &other, noted);
             }
             (one, other) => {
                 noted.push(format!(
@@ -39,13 +42,11 @@ fn note(
     }
 }
 
-fn text(value: Option<&Value>) -> String {
-    let Some(value) = value.filter(|value| !value.is_null()) else {
-        return "not set".to_owned();
-    };
+fn text(value: Option<Value>) -> String {
     let whole = match value {
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
+        None => "not set".to_owned(),
+        Some(Value::String(text)) => text,
+        Some(value) => value.to_string(),
     };
     match whole.char_indices().nth(LONGEST) {
         None => whole,
@@ -62,7 +63,9 @@ mod tests {
     #[test]
     fn both_values_are_named_in_groups_too() {
         let settings = |value: Value| value.as_object().unwrap().clone();
-        let earlier = settings(json!({"a": {"CPuct": "1.75", "Seed": 1}, "seed": 3, "old": true}));
+        let earlier = settings(
+            json!({"a": {"CPuct": "1.75", "Seed": 1}, "seed": 3, "old": true, "none": null}),
+        );
         let now =
             settings(json!({"a": {"CPuct": "2", "Seed": 1}, "seed": 3, "new": "é".repeat(99)}));
         let long = format!("new was not set, is {}...", "é".repeat(LONGEST));

@@ -38,10 +38,11 @@ class Checks:
         # Games of another program, or fewer of them, would be judged as if they were of this run.
         made_by = f"{self.run('--version').strip()}, {args.games} games"
         mark = self.folder / "made-by"
-        if not mark.exists():
+        if not mark.exists() and not list(self.folder.glob("*/manifest.json")):
             mark.write_text(made_by)
-        if mark.read_text() != made_by:
-            raise SystemExit(f"{self.folder} has games of {mark.read_text()}: name another folder for {made_by}")
+        of = mark.read_text() if mark.exists() else "an unknown program"
+        if of != made_by:
+            raise SystemExit(f"{self.folder} has games of {of}: name another folder for {made_by}")
 
     def run(self, *command):
         return subprocess.run([self.args.scorn, *map(str, command)], capture_output=True, text=True, check=True).stdout

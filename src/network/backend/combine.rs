@@ -428,7 +428,7 @@ mod tests {
             self.most_at_once.fetch_max(at_once, Ordering::Relaxed);
             if self.batches.fetch_add(1, Ordering::Relaxed) == 0 {
                 self.came.wait();
-                std::thread::sleep(Duration::from_millis(20));
+                std::thread::sleep(Duration::from_millis(200));
             }
             self.at_once.fetch_sub(1, Ordering::Relaxed);
             HashEvaluator.evaluate(batch)
@@ -465,7 +465,8 @@ mod tests {
             }
         });
         assert_eq!(device.most_at_once.load(Ordering::Relaxed), 1);
-        assert!(device.batches.load(Ordering::Relaxed) <= 7);
+        // The six came while the first was evaluated.
+        assert!(device.batches.load(Ordering::Relaxed) < 7);
     }
 
     #[test]
