@@ -15,8 +15,8 @@ pub struct Limits {
     pub budget: Option<Duration>,
     /// Extra time beyond the budget, used while the choice of the move is still open.
     pub bank: Option<Bank>,
-    /// Mean depth of the visits, or of those that found something new, in plies (`go depth`). A search that hardly finds
-    /// anything new any more ends before.
+    /// Mean depth of the visits, or of those that found something new, in plies (`go depth`). A search that hardly
+    /// finds anything new any more ends before.
     pub depth: Option<u32>,
     /// A proven mate in at most this many moves (`go mate`).
     pub mate: Option<u32>,

@@ -293,8 +293,8 @@ class Training:
                 self.save()
             if self.step % args.test_every == 0:
                 self.test()
-        # A call that had nothing to do, because of a smaller limit, ends no decay; one that was killed after its last step
-        # is ended by the next.
+        # A call that had nothing to do, because of a smaller limit, ends no decay; one that was killed after its last
+        # step is ended by the next.
         if args.decay and (self.step > first_step or self.step == args.steps):
             self.decay_end = self.step
         self.save()

@@ -148,8 +148,8 @@ class Training:
                     sums, since, counted = torch.zeros_like(sums), time.monotonic(), progress["positions"]
                 if progress["step"] % args.save_every == 0:
                     self.save()
-        # A call that had nothing to do, because of a smaller limit, ends no decay; one that was killed after its last step
-        # is ended by the next.
+        # A call that had nothing to do, because of a smaller limit, ends no decay; one that was killed after its last
+        # step is ended by the next.
         if args.decay and (progress["step"] > first_step or progress["step"] == args.steps):
             progress["decay_end"] = progress["step"]
         self.save()
