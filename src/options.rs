@@ -219,8 +219,8 @@ options! {
         nodes_as_playouts:                  bool                          = false;
     /// A search with a clock ends as soon as the best move cannot be overtaken in the remaining time divided by this
     /// factor. Searches that are neither infinite nor for a mate also end when the result is proven; without a clock, a
-    /// win ends the search only when as many winning moves as MultiPV are proven. 0 disables both, but a search by depth
-    /// still ends at a proven result.
+    /// win ends the search only when as many winning moves as MultiPV are proven. 0 disables both, but a search by
+    /// depth still ends at a proven result.
     "SmartPruningFactor"                  "smart-pruning-factor"          [search play]
         smart_pruning_factor:               f32 [0.0, 10.0]               = 1.33;
     /// Number of batches before smart pruning may end a search.
@@ -488,8 +488,8 @@ options! {
         temp_visit_offset:                  f32 [-1000.0, 1000.0]         = 0.0;
     /// Variety of a game's first moves while Temperature is 0: each is drawn with a weight of e^(-loss/OpeningVariety).
     /// A move's loss is how much less it is worth than the best one, in hundredths of wins minus losses, which go from
-    /// -1 to 1; few visits count against it. A loss of more than three times OpeningVariety is excluded. 0 plays the best
-    /// move.
+    /// -1 to 1; few visits count against it. A loss of more than three times OpeningVariety is excluded. 0 plays the
+    /// best move.
     "OpeningVariety"                      "opening-variety"               [search play]
         opening_variety:                    f32 [0.0, 100.0]              = 0.0;
     /// Last move number of the game at which OpeningVariety applies.

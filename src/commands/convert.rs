@@ -30,7 +30,7 @@ pub struct ConvertArgs {
     /// The network: .pb.gz, .pb or .onnx, `<built in dense>`, or `<autodiscover>` for the newest file here or
     /// beside the program.
     ///
-    /// The other networks inside the program are sparse; lc0 does not support their inputs, so they cannot be converted.
+    /// The other networks inside the program are sparse; lc0 has no such inputs, so they cannot be converted.
     pub network: PathBuf,
     /// The file to write: .onnx, or .pb.gz or .pb for an ONNX model.
     ///

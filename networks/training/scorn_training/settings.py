@@ -79,7 +79,9 @@ class Settings:
     )
     match_options: str = _of("", "Options of the program in matches, such as 'TimeManager=alphazero;CPuct=2'.")
     pool_pairs: int = _of(10, "Openings of a match against a random older network, for the ratings.")
-    anchor_opponent: str = _of("", "Stockfish, which anchors the ratings by matches against the new network. Empty: none.")
+    anchor_opponent: str = _of(
+        "", "Stockfish, which anchors the ratings by matches against the new network. Empty: none."
+    )
     anchor_every: int = _of(5, "Generations between matches against Stockfish.")
     anchor_pairs: int = _of(10, "Openings of a match against Stockfish.")
     anchor_nodes: int = _of(20_000, "Stockfish's nodes per move, enough to reach its UCI_Elo.")

@@ -155,8 +155,8 @@ impl<'a> Search<'a> {
     }
 
     /// Searches with several threads; the calling thread is the first of them and calls `report_progress` with the
-    /// elapsed time between packets, and every `interval` while it waits. If the system refuses threads, the search runs
-    /// with those that could be started.
+    /// elapsed time between packets, and every `interval` while it waits. If the system refuses threads, the search
+    /// runs with those that could be started.
     fn run_in_threads(
         &self,
         interval: Duration,
