@@ -55,10 +55,8 @@ def is_running(pid):
     if not Path("/proc/self/cmdline").exists():
         try:
             os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        except OSError:
-            return True
+        except OSError as error:
+            return not isinstance(error, ProcessLookupError)
         return True
     try:
         return b"watch.py" in Path(f"/proc/{pid}/cmdline").read_bytes()

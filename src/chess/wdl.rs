@@ -23,6 +23,17 @@ pub struct Value {
     pub m: f32,
 }
 
+impl Value {
+    /// The value of a certain result (1, 0 or -1 for the side to move) that ends the game in `m` plies.
+    pub fn of_result(result: i8, m: f32) -> Value {
+        Value {
+            wl: f32::from(result),
+            d: f32::from(u8::from(result == 0)),
+            m,
+        }
+    }
+}
+
 /// The score in `score_type`'s unit, as the integer after `cp` in UCI. `draw_score` is the value of a draw for this
 /// side.
 pub fn score(value: Value, draw_score: f32, score_type: ScoreType) -> i32 {

@@ -175,8 +175,7 @@ impl Settings {
         }
         self.apply_for_game();
         if self.as_set.invalidated_since(&before) >= Invalidates::OtherNetworks {
-            // Networks that were replaced are not needed again.
-            (self.game, self.analysis) = (ByColor::default(), None);
+            self.forget();
         }
         Ok(())
     }
@@ -185,6 +184,11 @@ impl Settings {
     pub fn new_game(&mut self) {
         self.autopilot.new_game();
         self.apply_for_game();
+        self.forget();
+    }
+
+    /// Forgets what was searched with: networks of another game, or that were replaced, are not needed again.
+    fn forget(&mut self) {
         (self.game, self.analysis) = (ByColor::default(), None);
     }
 

@@ -22,14 +22,11 @@ fn note(
     noted: &mut Vec<String>,
 ) {
     let keys: BTreeSet<&String> = earlier.keys().chain(now.keys()).collect();
-    let set = |settings: &Map<String, Value>, key: &str| {
-        settings.get(key).filter(|value| !value.is_null()).cloned()
-    };
     for key in keys {
         match (set(earlier, key), set(now, key)) {
             (one, other) if one == other => {}
             (Some(Value::Object(one)), Some(Value::Object(other))) => {
-                note(&format!("{group}{key}."), &one, &other, noted);
+                note(&format!("{group}{key}."), one, other, noted);
             }
             (one, other) => {
                 noted.push(format!(
@@ -42,10 +39,15 @@ fn note(
     }
 }
 
-fn text(value: Option<Value>) -> String {
+/// The value of a setting, unless it is null.
+fn set<'a>(settings: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    settings.get(key).filter(|value| !value.is_null())
+}
+
+fn text(value: Option<&Value>) -> String {
     let whole = match value {
         None => "not set".to_owned(),
-        Some(Value::String(text)) => text,
+        Some(Value::String(text)) => text.clone(),
         Some(value) => value.to_string(),
     };
     match whole.char_indices().nth(LONGEST) {

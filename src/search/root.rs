@@ -139,11 +139,7 @@ pub(super) fn lines(
 /// move without visits (first-play urgency).
 fn line_value(state: &SearchState, params: &SearchParams, m: &RootMove) -> Value {
     if let (Score::Open, Some((result, plies))) = (score(&m.child), state.table_result(m.m)) {
-        return Value {
-            wl: f32::from(result),
-            d: f32::from(u8::from(result == 0)),
-            m: plies as f32,
-        };
+        return Value::of_result(result, plies as f32);
     }
     if m.child.n > 0 || m.child.is_proven() {
         return value(&m.child);

@@ -301,11 +301,6 @@ fn value_of_root(root: &MoveStat, moves: &[MoveStat], best: PackedMove) -> Value
     };
     // The length of a proof is that of its best move.
     let known = moves.iter().find(|stat| stat.m == Some(best));
-    Value {
-        wl: f32::from(result),
-        d: f32::from(u8::from(result == 0)),
-        m: known
-            .and_then(|stat| stat.value)
-            .map_or(mean.m, |best| best.m),
-    }
+    let best = known.and_then(|stat| stat.value);
+    Value::of_result(result, best.map_or(mean.m, |best| best.m))
 }

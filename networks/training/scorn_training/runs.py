@@ -101,6 +101,15 @@ def check_decay(
         )
 
 
+def ends_decay(args: argparse.Namespace, first_step: int, step: int) -> bool:
+    """Whether a call that began at `first_step` and did steps up to `step` has brought a decay to its end.
+
+    One that had nothing to do, because of a smaller limit, has not; one that was killed after its last step is ended by
+    the next.
+    """
+    return bool(args.decay) and (step > first_step or step == args.steps)
+
+
 def check_end(args: argparse.Namespace, own: Path, progress: Progress) -> None:
     """Raises ValueError if a decay has ended and would go on: its rate would rise again."""
     end = progress.get("decay_end")

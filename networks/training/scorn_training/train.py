@@ -27,7 +27,7 @@ from . import dense
 from .batches import DENSE, Feeder, Targets, unpack_dense
 from .evaluate import evaluate_files, summary
 from .model import Config, MoveMask, Network, features
-from .runs import ENDLESS_MINUTES, ENDLESS_STEPS, Log, check_decay, check_settings, command
+from .runs import ENDLESS_MINUTES, ENDLESS_STEPS, Log, check_decay, check_settings, command, ends_decay
 
 
 def losses(
@@ -293,9 +293,7 @@ class Training:
                 self.save()
             if self.step % args.test_every == 0:
                 self.test()
-        # A call that had nothing to do, because of a smaller limit, ends no decay; one that was killed after its last
-        # step is ended by the next.
-        if args.decay and (self.step > first_step or self.step == args.steps):
+        if ends_decay(args, first_step, self.step):
             self.decay_end = self.step
         self.save()
         self.test()

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from .batches import Feeder
-from .runs import ENDLESS_MINUTES, ENDLESS_STEPS, Log, check_decay, check_settings, command
+from .runs import ENDLESS_MINUTES, ENDLESS_STEPS, Log, check_decay, check_settings, command, ends_decay
 from .sparse import AVERAGE_EVERY, BATCHES, Adam, Batch, Checkpoint, Network, unpack
 
 
@@ -148,9 +148,7 @@ class Training:
                     sums, since, counted = torch.zeros_like(sums), time.monotonic(), progress["positions"]
                 if progress["step"] % args.save_every == 0:
                     self.save()
-        # A call that had nothing to do, because of a smaller limit, ends no decay; one that was killed after its last
-        # step is ended by the next.
-        if args.decay and (progress["step"] > first_step or progress["step"] == args.steps):
+        if ends_decay(args, first_step, progress["step"]):
             progress["decay_end"] = progress["step"]
         self.save()
 
