@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use clap::{
     Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand,
     builder::{OsStringValueParser, TypedValueParser},
-    error::ErrorKind,
+    error::{ContextKind, ContextValue, ErrorKind},
 };
 
 use crate::{
@@ -242,6 +242,10 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
         .try_get_matches_from_mut(&arguments)
         .map_err(|error| match error.kind() {
             ErrorKind::InvalidUtf8 => command.error(error.kind(), not_utf8(&arguments)),
+            ErrorKind::InvalidSubcommand => match in_place_of(&error) {
+                Some(text) => command.error(ErrorKind::InvalidSubcommand, text),
+                None => error,
+            },
             _ => error,
         })?;
     let cli = Cli::from_arg_matches(&matches)?;
@@ -265,14 +269,38 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
             command.error(ErrorKind::ValueValidation, text)
         })?;
     }
-    for (name, flag) in only_in_lc0() {
-        if matches.contains_id(name) {
+    for (_, flag) in only_in_lc0() {
+        if matches.contains_id(flag) {
             eprint_line(format_args!(
                 "scorn: --{flag} exists in lc0 only and is ignored"
             ));
         }
     }
     Ok((cli, config.map(|()| layers)))
+}
+
+/// Commands of lc0, and what does the same here.
+const COMMANDS_OF_LC0: &[(&str, &str)] = &[
+    ("leela2onnx", "is 'scorn convert NETWORK OUTPUT'"),
+    ("onnx2leela", "is 'scorn convert MODEL.onnx OUTPUT.pb.gz'"),
+    ("describenet", "is 'scorn describe NETWORK'"),
+    ("classic", "is what 'scorn' does without a command"),
+    ("dag-preview", "is like 'scorn --transpositions'"),
+    (
+        "policyhead",
+        "is like 'scorn' with 'go nodes 1', which plays the move of the highest prior",
+    ),
+    ("valuehead", "has no counterpart in Scorn"),
+    ("rescorer", "has no counterpart in Scorn"),
+];
+
+/// The message about an unknown command, if it is one of lc0's.
+fn in_place_of(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let (name, text) = COMMANDS_OF_LC0.iter().find(|(known, _)| known == name)?;
+    Some(format!("lc0's command '{name}' {text}"))
 }
 
 /// The message about arguments that are not UTF-8.
@@ -293,7 +321,8 @@ fn whole_command() -> clap::Command {
 /// The command line with a flag for every option, before and after the subcommand.
 fn command(rows: &[OptionRow]) -> clap::Command {
     let all: Vec<&OptionRow> = rows.iter().collect();
-    let command = with_options(Cli::command(), &[], &all).args(only_in_lc0().map(argument_of_lc0));
+    let lc0s = only_in_lc0().map(|(_, flag)| argument_of_lc0(flag));
+    let command = with_options(Cli::command(), &[], &all).args(lc0s);
     WITH_OPTIONS.iter().fold(command, |command, path| {
         let accepted: Vec<&OptionRow> = rows.iter().filter(|row| is_accepted(row, path)).collect();
         with_options(command, path, &accepted)
@@ -313,9 +342,9 @@ fn with_options(command: clap::Command, path: &[&str], rows: &[&OptionRow]) -> c
     }
 }
 
-/// The flag of an option that only lc0 has, which is accepted and ignored.
-fn argument_of_lc0((name, flag): (&'static str, &'static str)) -> Arg {
-    let arg = Arg::new(name).long(flag).hide(true).num_args(0..=1);
+/// A flag of an option that only lc0 has, which is accepted and ignored.
+fn argument_of_lc0(flag: &'static str) -> Arg {
+    let arg = Arg::new(flag).long(flag).hide(true).num_args(0..=1);
     let arg = arg.require_equals(true).default_missing_value("");
     // lc0's users name the mode first.
     arg.global(true)
@@ -447,6 +476,22 @@ mod tests {
             error.contains("not UTF-8: /nets/\u{fffd}.pb.gz;") && error.contains("rename the file"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn commands_and_flags_of_lc0_are_known() {
+        let error = |command: &str| {
+            let parsed = parse(["scorn", command].map(OsString::from));
+            parsed.err().unwrap().to_string()
+        };
+        for (name, text) in COMMANDS_OF_LC0 {
+            let expected = format!("lc0's command '{name}' {text}");
+            assert!(error(name).contains(&expected), "{}", error(name));
+        }
+        assert!(!error("nonsense").contains("lc0"));
+        for flag in ["--search-spin-backoff", "--no-search-spin-backoff"] {
+            assert_eq!(options(&format!("scorn {flag}")), Options::default());
+        }
     }
 
     /// The examples below the options are printed as they are written: no line is too long.

@@ -27,7 +27,8 @@
 //! * `network` never imports `search`; `lc0` knows neither; `search` never prints.
 //! * No global decides what is played: clock, random numbers and evaluator are passed in, and one thread with a fixed
 //!   seed is reproducible bit for bit. The only globals are the ONNX Runtime library and its plug-ins, which can be
-//!   loaded once per process, the machine's memory, measured once, and scratch memory of threads.
+//!   loaded once per process, the built-in networks, unpacked once, the machine's memory, measured once, the running
+//!   engines of a match, which an interrupt stops, and what belongs to one thread (scratch memory, its pool).
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 /// Writes a line to standard output in a function that returns [`anyhow::Result`]. Unlike `println!`, which panics,

@@ -230,8 +230,8 @@ options! {
     /// remaining nodes.
     "SmartPruningNodes"                   "smart-pruning-nodes"           [search play, hidden]
         smart_pruning_nodes:                bool                          = false;
-    /// A search that is not infinite ends when the information gain per node (Kullback-Leibler divergence of the
-    /// root's visit distribution) falls below this value. 0 disables this.
+    /// A search that is neither infinite nor for a mate ends when the information gain per node (Kullback-Leibler
+    /// divergence of the root's visit distribution) falls below this value. 0 disables this.
     "MinimumKLDGainPerNode"               "minimum-kldgain-per-node"      [search play, hidden]
         minimum_kldgain_per_node:           f32 [0.0, 1.0]                = 0.0;
     /// Number of nodes between two measurements of the information gain for MinimumKLDGainPerNode.

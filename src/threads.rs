@@ -21,8 +21,8 @@ pub fn spawn<T: Send + 'static>(
     Builder::new().name(name.to_owned()).spawn(work)
 }
 
-/// Frees a large value on a thread of its own, because the system needs tenths of a second to take back gigabytes. If it
-/// refuses the thread, the value is freed here.
+/// Frees a large value on a thread of its own, because the system needs tenths of a second to take back gigabytes. If
+/// it refuses the thread, the value is freed here.
 pub fn drop_aside<T: Send + 'static>(value: T) {
     let _ = spawn("free", move || drop(value));
 }

@@ -102,7 +102,7 @@ cell() {
 odds_network="WeightsFile=<built in odds>"
 
 # Cells of one kind of odds and opponent: the usual network plain and with limits, the network for odds likewise, and
-# with a rating told.
+# with a known rating.
 usual() {
     local limit
     cell "$1" "$2" "$3" plain ScLimit=1000000000

@@ -43,7 +43,7 @@ pub struct PositionRecord {
     pub solution: Option<SolutionRecord>,
     /// Visits of the root.
     pub nodes: u64,
-    /// Time taken.
+    /// Time taken, in milliseconds.
     pub time_ms: u64,
     /// Mean depth.
     pub depth: u32,
@@ -72,7 +72,7 @@ pub struct PositionRecord {
 pub struct SolutionRecord {
     /// Visits of the root.
     pub nodes: u64,
-    /// Time.
+    /// Time until then, in milliseconds.
     pub time_ms: u64,
 }
 
@@ -109,7 +109,7 @@ pub struct ObjectiveRecord {
     pub mate: Option<i32>,
     /// Probabilities of win, draw and loss, in per mille.
     pub wdl: [u32; 3],
-    /// By how much the practical W-L is higher.
+    /// By how much the practical W-L is higher, for the side to move.
     pub gain: f32,
     /// Visits of the first move in that search; 0 if its value is only an estimate.
     pub nodes: u64,

@@ -128,8 +128,8 @@ pub struct MatchArgs {
     /// Folders of endgame tablebases by which games are adjudicated.
     #[arg(long, value_name = "FOLDERS")]
     pub syzygy: Option<String>,
-    /// Total time in milliseconds by which an engine may overstep its clock before it forfeits the game. Time that later
-    /// increments leave over is credited back.
+    /// Total time in milliseconds by which an engine may overstep its clock before it forfeits the game. Time that
+    /// later increments leave over is credited back.
     #[arg(long, value_name = "MS", default_value_t = 100)]
     pub margin: u64,
     /// Seconds after which an engine with a node limit counts as stalled.

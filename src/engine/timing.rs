@@ -241,13 +241,13 @@ mod tests {
         let used = limits.max_time().unwrap() + SECOND;
         timing.ended(used, 100);
         timing.plan(&options, &game(2), clock(60 * SECOND - used), used);
-        assert_eq!(timing.lag.mean(), Some(SECOND));
+        assert_eq!(timing.lag.overhead(Duration::ZERO), 2 * SECOND);
         // After a step back nothing is known about the time between.
         let mut timing = Timing::new(&options);
         timing.plan(&options, &game(0), clock(60 * SECOND), Duration::ZERO);
         timing.ended(SECOND, 100);
         timing.plan(&options, &game(4), clock(55 * SECOND), SECOND);
-        assert_eq!(timing.lag.mean(), None);
+        assert_eq!(timing.lag.overhead(Duration::ZERO), Duration::ZERO);
     }
 
     #[test]

@@ -50,8 +50,8 @@ impl UserOptions {
         }
     }
 
-    /// Sets an option, and returns a message: about an option of lc0 that Scorn does not have, or about one that was set
-    /// by another name before.
+    /// Sets an option, and returns a message: about an option of lc0 that Scorn does not have, or about one that was
+    /// set by another name before.
     ///
     /// # Errors
     /// When there is no such option, here or in lc0, or the value does not fit; nothing changes then.

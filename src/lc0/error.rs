@@ -85,7 +85,7 @@ pub enum NetError {
     },
     /// The file needs a newer lc0 than the one whose formats are known here.
     #[error(
-        "it needs lc0 {needed}, and this version of Scorn knows the formats up to lc0 {known}: a newer Scorn may read it"
+        "it needs lc0 {needed}, and this version of Scorn supports formats up to lc0 {known}: a newer Scorn may read it"
     )]
     TooNew {
         /// The version that the file names.

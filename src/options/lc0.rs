@@ -19,6 +19,7 @@ const ONLY_IN_LC0: &[(&str, &str)] = &[
     ("IdlingMinimumWork", "idling-minimum-work"),
     ("ThreadIdlingThreshold", "thread-idling-threshold"),
     ("SearchSpinBackoff", "search-spin-backoff"),
+    ("SearchSpinBackoff", "no-search-spin-backoff"),
     ("GarbageCollectionDelay", "garbage-collection-delay"),
     // Of the hybrid search-contempt (lc0's pull request 2371); HybridRatioSchedule can express these functions.
     ("HybridRatioMode", "hybrid-ratio-mode"),

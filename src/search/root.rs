@@ -225,11 +225,18 @@ pub(super) fn move_stats(state: &SearchState, params: &SearchParams) -> Vec<Move
     let draw_score = params.draw_score(tree.root_turn);
     let exploration = params.cpuct(true).exploration(root.n);
     let fpu = fpu(state, params);
+    let moves_left = params
+        .moves_left
+        .filter(|moves_left| moves_left.is_active(root.wl));
     let stat = |m: &RootMove| {
         let child = &m.child;
         let is_visited = child.n > 0;
         let q = if is_visited { child.q(draw_score) } else { fpu };
-        let u = exploration * m.p / (1 + child.n + child.in_flight) as f32;
+        let prior = m.p + params.root_prior_bonus;
+        let u = exploration * prior / (1 + child.n + child.in_flight) as f32;
+        let utility = moves_left
+            .filter(|_| is_visited)
+            .map_or(0.0, |moves_left| moves_left.utility(q, child.m - root.m));
         MoveStat {
             m: Some(m.m),
             n: child.n,
@@ -239,7 +246,7 @@ pub(super) fn move_stats(state: &SearchState, params: &SearchParams) -> Vec<Move
             value: (is_visited || child.is_proven()).then(|| value(child)),
             q,
             u,
-            s: q + u,
+            s: q + u + utility,
             v: is_visited.then_some(child.v),
             bounds: child.bounds(),
             frozen: tree.frozen(child).is_some(),

@@ -123,7 +123,8 @@ impl Tree {
         }
     }
 
-    /// Whether a visit that is in flight at this node, whoever moves there, chooses by PUCT because of the visits so far.
+    /// Whether a visit that is in flight at this node, whoever moves there, chooses by PUCT because of the visits so
+    /// far.
     pub(super) fn is_below_limit(&self, id: NodeId) -> bool {
         let node = self.node(id);
         let has_room = |limit| node.n + node.in_flight - 1 < limit;

@@ -209,7 +209,9 @@ impl Stopper {
     fn has_no_information_gain(&mut self, state: &SearchState) -> bool {
         let root = state.root();
         let due = u64::from(root.n) >= u64::from(self.kld_visits) + self.kld_interval;
-        if self.minimum_kld_gain <= 0.0 || !due || root.n < KLD_MIN_VISITS {
+        // A search for a mate needs every visit, however little it says about the choice.
+        let is_on = self.minimum_kld_gain > 0.0 && self.limits.mate.is_none();
+        if !is_on || !due || root.n < KLD_MIN_VISITS {
             return false;
         }
         let now: Vec<(u8, u32)> = state
@@ -418,12 +420,12 @@ mod tests {
         assert_eq!(ended(&ahead, &[]), [false, false, false, false, true]);
         let nodes_too = [("SmartPruningNodes", "true")];
         assert_eq!(ended(&ahead, &nodes_too), [false, false, true, false, true]);
-        // "A search that is not infinite".
+        // "A search that is neither infinite nor for a mate".
         let kld = [
             ("MinimumKLDGainPerNode", "0.001"),
             ("KLDGainAverageInterval", "10"),
         ];
-        assert_eq!(ended(&open, &kld), [false, true, true, true, true]);
+        assert_eq!(ended(&open, &kld), [false, true, true, false, true]);
     }
 
     #[test]

@@ -256,8 +256,8 @@ impl<'p> GameInPlay<'p> {
         Ok(())
     }
 
-    /// Whether a side resigns: even the move that its search prefers is hopeless. In games that are played to the end it
-    /// is only recorded.
+    /// Whether a side resigns: even the move that its search prefers is hopeless. In games that are played to the end
+    /// it is only recorded.
     fn resigns(&mut self, search_result: &SearchResult, side: Color) -> bool {
         let Some(resign) = &self.plan.terms.resign else {
             return false;

@@ -27,7 +27,7 @@ pub struct SearchResult {
     /// The move that the search prefers: the one that is played without temperature and `OpeningVariety`. With most
     /// criteria (`RootChoice`) it is not always the most visited one.
     pub best: PackedMove,
-    /// The score of the played move.
+    /// The score of the played move, for the mover.
     pub score: Score,
     /// Mean depth in plies.
     pub depth: u32,
@@ -40,10 +40,10 @@ pub fn player_of(white: usize, side: Color) -> usize {
     side.fold_wb(white, 1 - white)
 }
 
-/// The network's output.
+/// The network's output for a position.
 #[derive(Clone, Copy, Debug)]
 pub struct Raw {
-    /// W-L.
+    /// W-L for the side to move.
     pub wl: f32,
     /// Draw probability and plies left.
     pub rest: Option<(f32, f32)>,

@@ -5,8 +5,8 @@
 //! network need not learn to count exchanges. Promotions and castling have their own rows. The policy of a position is
 //! the softmax over the rows of its legal moves.
 //!
-//! Some networks also have a row for each class of moves ([`classes`](super::classes)), which is added to the row of the
-//! move itself.
+//! Some networks also have a row for each class of moves ([`classes`](super::classes)), which is added to the row of
+//! the move itself.
 
 use shakmaty::{Bitboard, Chess, Move, Position, Role, Square};
 

@@ -63,7 +63,7 @@ pub enum CommandError {
         missing: &'static str,
     },
     /// An unknown word.
-    #[error("{command}: '{word}' is not understood (moves follow the word 'moves')")]
+    #[error("{command}: '{word}' is invalid here: moves follow the word 'moves'")]
     UnknownWord {
         /// The command's name.
         command: &'static str,
@@ -106,8 +106,8 @@ fn next_word(text: &str) -> Option<(&str, &str)> {
     (end > 0).then(|| text.split_at(end))
 }
 
-/// Only `name` and `value` have a meaning; everything between and after them belongs to the texts. Spaces within a value
-/// stay as they are, because names of files have some.
+/// Only `name` and `value` have a meaning; everything between and after them belongs to the texts. Spaces within a
+/// value stay as they are, because names of files have some.
 fn set_option(text: &str) -> Result<Command, CommandError> {
     let missing = CommandError::Missing {
         command: "setoption",

@@ -185,8 +185,10 @@ impl Style<'_> {
             }
             None => ("node".into(), moves),
         };
+        // As wide with a prior of 1, like lc0's.
+        let decimals = if stat.p >= 0.99995 { 1 } else { 2 };
         let mut text = format!(
-            "info string {name:<5} ({index:<4}) N: {:>7} (+{:>2}) (P: {:>5.2}%) ",
+            "info string {name:<5} ({index:<4}) N: {:>7} (+{:>2}) (P: {:>5.decimals$}%) ",
             stat.n,
             stat.in_flight,
             f64::from(positive_zero(stat.p)) * 100.0
@@ -198,7 +200,8 @@ impl Style<'_> {
                     "(WL: {:>8.5}) (D: {:.3}) (M: {:>4.1}) ",
                     positive_zero(value.wl),
                     value.d,
-                    value.m
+                    // As lc0: from the position after a move, without the move.
+                    value.m - if stat.m.is_some() { 1.0 } else { 0.0 }
                 ),
             ),
             None => text.push_str("(WL:  -.-----) (D: -.---) (M:  -.-) "),
@@ -444,6 +447,9 @@ mod tests {
         unvisited.frozen = true;
         unvisited.bounds = Bounds::exact(-1);
         stat.bounds = Bounds::OPEN;
+        let mut only = stat.clone();
+        only.p = 1.0;
+        assert!(style.move_stats(&[only])[0].contains(" (P: 100.0%) (WL: "));
         let mut root = stat.clone();
         root.m = None;
         assert_eq!(
@@ -451,7 +457,7 @@ mod tests {
             [
                 "info string e2e4  (322 ) N:     387 (+ 1) (P: 20.36%) (WL:  -.-----) (D: -.---) (M:  -.-) \
                  (Q:  0.00000) (U: 0.01234) (S:  0.01234) (V:  -.----) (T) (F) ",
-                "info string e2e4  (322 ) N:     387 (+ 1) (P: 20.36%) (WL:  0.40000) (D: 0.400) (M: 61.0) \
+                "info string e2e4  (322 ) N:     387 (+ 1) (P: 20.36%) (WL:  0.40000) (D: 0.400) (M: 60.0) \
                  (Q:  0.00000) (U: 0.01234) (S:  0.01234) (V:  0.0500) ",
                 "info string node  (2   ) N:     387 (+ 1) (P: 20.36%) (WL:  0.40000) (D: 0.400) (M: 61.0) \
                  (Q:  0.00000) (V:  0.0500) ",

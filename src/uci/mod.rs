@@ -284,7 +284,7 @@ impl Session {
         let Command::Go(go) = command else { return };
         for word in &go.ignored_words {
             self.output
-                .note(&format!("go: '{word}' is ignored: it is not understood"));
+                .note(&format!("go: '{word}' is ignored: go has no such word"));
         }
         if go.lacks_limit {
             self.output

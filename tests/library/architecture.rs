@@ -79,7 +79,25 @@ fn the_check_finds_deliberate_violations() {
     assert!(names(&[in_a_test]).is_empty());
 }
 
-/// The text of every file of `src` without comments, literals and test modules.
+#[test]
+fn comments_have_at_most_120_columns() {
+    let too_long = |(module, text): (&Module, &String)| -> Vec<String> {
+        let is_long = |line: &&str| {
+            let comment = line.trim_start().strip_prefix("//");
+            // Rows of tables cannot be wrapped.
+            let is_row = comment.is_some_and(|text| text.contains(" | "));
+            comment.is_some() && !is_row && line.chars().count() > 120
+        };
+        let lines = text.lines().filter(is_long);
+        lines
+            .map(|line| format!("{}: {line}", module.join("/")))
+            .collect()
+    };
+    let long: Vec<String> = sources().iter().flat_map(too_long).collect();
+    assert!(long.is_empty(), "\n{}", long.join("\n"));
+}
+
+/// The text of every file of `src`.
 fn sources() -> BTreeMap<Module, String> {
     let mut sources = BTreeMap::new();
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];

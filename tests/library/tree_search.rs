@@ -455,3 +455,41 @@ fn transpositions_change_what_is_found_and_leave_the_tree_consistent() {
     // The table counts towards the memory limit.
     assert!(with.1 > without.1);
 }
+
+/// S of the statistics is Q + U, the moves-left effect and the bonus of `OptimalSelect` included.
+#[test]
+fn a_visit_takes_the_move_with_the_largest_s() {
+    for optimal_select in [0, 1] {
+        let options = Arc::new(Options {
+            noise_epsilon: 0.0,
+            moves_left_threshold: 0.0,
+            moves_left_max_effect: 0.5,
+            moves_left_slope: 0.05,
+            moves_left_constant_factor: 1.0,
+            optimal_select,
+            ..(*options(1_000_000_000)).clone()
+        });
+        let params = Arc::new(SearchParams::new(&options.search(), 1, true));
+        let mut search = search(299, &position("startpos"), &options, &params);
+        let mut batch = Batch::default();
+        let (mut compared, mut by_length) = (0, 0);
+        while !search.is_over() {
+            let mut before = search.outcome().1;
+            before.pop();
+            batch.clear();
+            search.gather(&HashEvaluator, &mut batch).unwrap();
+            HashEvaluator.evaluate(&mut batch).unwrap();
+            search.apply(&batch);
+            let after = search.outcome().1;
+            let visits = |m| after.iter().find(|stat| stat.m == m).unwrap().n;
+            let Some(taken) = before.iter().find(|stat| visits(stat.m) > stat.n) else {
+                continue;
+            };
+            let largest = before.iter().map(|stat| stat.s).fold(-9.0, f32::max);
+            assert!(largest - taken.s < 1e-5, "{largest} {}", taken.s);
+            compared += 1;
+            by_length += u32::from((taken.s - taken.q - taken.u).abs() > 1e-3);
+        }
+        assert!(compared > 200 && by_length > 100, "{compared} {by_length}");
+    }
+}

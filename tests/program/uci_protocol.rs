@@ -413,7 +413,7 @@ fn considers_only_searchmoves() {
     assert!(lines[0].contains("illegal move: e2e5"));
     let (best, lines) = session.go("go nodes 40 sideways searchmoves a2a3");
     assert_eq!(best, "a2a3");
-    assert!(lines[0].contains("'sideways' is ignored: it is not understood"));
+    assert!(lines[0].contains("'sideways' is ignored: go has no such word"));
     // A mate that may not be played ends no search.
     session.send("position fen 6k1/5ppp/8/8/8/8/8/R3K2R w KQ - 0 1");
     assert_eq!(session.go("go nodes 3000").0, "a1a8");
@@ -529,7 +529,7 @@ fn help_prints_help() {
     );
     let reported = session.send_and_sync("position startpos e2e4");
     assert!(
-        reported[0].contains("'e2e4' is not understood (moves follow"),
+        reported[0].contains("'e2e4' is invalid here: moves follow"),
         "{reported:?}"
     );
     session.end();

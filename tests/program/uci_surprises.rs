@@ -92,7 +92,7 @@ fn an_invalid_go_has_an_answer() {
         let is_one_node = count(&lines, "one node is searched") == 1;
         assert_ne!(is_one_node, has_limit, "{line}: {lines:?}");
         assert_eq!(
-            count(&lines, "is ignored: it is not understood"),
+            count(&lines, "is ignored: go has no such word"),
             1,
             "{line}: {lines:?}"
         );

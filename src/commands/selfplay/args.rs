@@ -91,8 +91,8 @@ pub struct SelfplayArgs {
     /// Keep a side's tree for its next move. Visits in the kept tree count towards the nodes of that move.
     #[arg(long)]
     pub reuse_tree: bool,
-    /// Let a side resign when the expected score of the move that its search prefers, whatever the temperature, is below
-    /// this percentage.
+    /// Let a side resign when the expected score of the move that its search prefers, whatever the temperature, is
+    /// below this percentage.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub resign: Option<f64>,
     /// Percentage of games that are played to the end in spite of a resignation, to measure how often resigning is
@@ -137,13 +137,13 @@ pub struct SelfplayArgs {
     #[arg(long, value_enum, default_value = "both", requires = "kept")]
     pub record_side: RecordSide,
     /// Write the network's policy of each position with --records in place of visits, with the player's
-    /// PolicyTemperature and without noise. With --nodes 1 this records a network's predictions, for another one to learn
-    /// from.
+    /// PolicyTemperature and without noise. With --nodes 1 this records a network's predictions, for another one to
+    /// learn from.
     #[arg(long, requires = "records")]
     pub record_policy: bool,
-    /// Target for the number of decisive games for each draw, reached by adjusting ScLimit after each batch of games (it
-    /// starts at 5, or at --sc-limit). ScLimit never exceeds --nodes, where no node freezes. With --odds the
-    /// first side gives them with this limit, and the second side searches as many nodes without search-contempt.
+    /// Target for the number of decisive games for each draw, reached by adjusting ScLimit after each batch of games
+    /// (it starts at 5, or at --sc-limit). ScLimit never exceeds --nodes, where no node freezes. With --odds the first
+    /// side gives them with this limit, and the second side searches as many nodes without search-contempt.
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     pub balance: Option<f64>,
     /// Number of games per batch for --balance.

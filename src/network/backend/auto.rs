@@ -29,6 +29,7 @@ pub static INFO: BackendInfo = BackendInfo {
         "metal",
         "sycl",
         "sycl-fp16",
+        "sycl-auto",
         "xla",
         "recordreplay",
     ],

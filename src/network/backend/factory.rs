@@ -188,8 +188,9 @@ impl BackendRequest<'_> {
     /// The description of an evaluator that was made for this request.
     pub fn label(&self, backend: &BackendInfo, network: &Network, device: String) -> Label {
         let reads_mover = network.onnx.sparse.is_some_and(|model| model.reads_mover);
-        let untold = (reads_mover && !backend.is_named(SPARSE))
-            .then_some("it is not told who is to move; only the backend sparse tells it");
+        let untold = (reads_mover && !backend.is_named(SPARSE)).then_some(
+            "it does not receive the side to move, which only the backend sparse passes on",
+        );
         let notes = [(!self.note.is_empty()).then_some(&*self.note), untold];
         Label {
             backend: backend.name,

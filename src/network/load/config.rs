@@ -32,6 +32,8 @@ pub struct NetworkConfig {
     pub fill: HistoryFill,
     /// `Threads`, 0 for the backend's advice.
     pub threads: usize,
+    /// Why the backend is not the one that `Backend` names, for the evaluator's description; empty if it is.
+    pub note: String,
 }
 
 impl From<&Options> for NetworkConfig {
@@ -51,6 +53,7 @@ impl From<&Options> for NetworkConfig {
             },
             fill: options.history_fill,
             threads: options.threads,
+            note: String::new(),
         }
     }
 }
@@ -79,9 +82,13 @@ impl NetworkConfig {
             Role::Main => Some(sparse::INFO.name),
             _ => None,
         };
-        let (backend, backend_options) = match another {
-            Some(name) => (name.to_owned(), String::new()),
-            None => (main.backend, main.backend_options),
+        let (backend, backend_options, note) = match another {
+            Some(name) if is_default => (name.to_owned(), String::new(), String::new()),
+            Some(name) => {
+                let note = format!("Backend {} does not apply to this network", main.backend);
+                (name.to_owned(), String::new(), note)
+            }
+            None => (main.backend, main.backend_options, String::new()),
         };
         NetworkConfig {
             weights,
@@ -90,6 +97,7 @@ impl NetworkConfig {
             policy_head: None,
             value_head: None,
             encoding: None,
+            note,
             ..main
         }
     }
@@ -101,12 +109,16 @@ mod tests {
 
     #[test]
     fn the_network_for_odds_is_evaluated_by_sparse_if_by_any_backend() {
-        for (backend, expected) in [
-            ("auto", "sparse"),
-            ("", "sparse"),
-            ("rten", "sparse"),
-            ("hash", "hash"),
-            ("nosuch", "nosuch"),
+        for (backend, expected, note) in [
+            ("auto", "sparse", ""),
+            ("", "sparse", ""),
+            (
+                "rten",
+                "sparse",
+                "Backend rten does not apply to this network",
+            ),
+            ("hash", "hash", ""),
+            ("nosuch", "nosuch", ""),
         ] {
             let options = Options {
                 weights_file: BUILT_IN_ODDS.into(),
@@ -115,8 +127,8 @@ mod tests {
             };
             let found = NetworkConfig::of(&options, Role::Main);
             assert_eq!(
-                (&*found.backend, &*found.weights),
-                (expected, BUILT_IN_ODDS)
+                (&*found.backend, &*found.weights, &*found.note),
+                (expected, BUILT_IN_ODDS, note)
             );
         }
     }

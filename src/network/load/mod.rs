@@ -78,7 +78,7 @@ fn create(
         fill: config.fill,
         threads: config.threads,
         is_automatic,
-        note: String::new(),
+        note: config.note.clone(),
         backends: backend::BACKENDS,
         report_progress,
     };
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn who_is_to_move_is_told_by_the_backend_sparse_only() {
         let described = |backend| load_with(BUILT_IN_ODDS, backend, "").0.unwrap();
-        assert!(described("rten").ends_with("; only the backend sparse tells it"));
+        assert!(described("rten").ends_with("which only the backend sparse passes on"));
         assert!(!described("sparse").contains("tells it"));
     }
 

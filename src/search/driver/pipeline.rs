@@ -37,8 +37,8 @@ use crate::{
 /// owns the tree finds one.
 const THREADS_PER_SPARE_PACKET: usize = 2;
 
-/// How many packets are prepared before threads may take them. With many threads one is usually waiting, so it gets them
-/// soon; with few, each turn settles more of those that come back at once.
+/// How many packets are prepared before threads may take them. With many threads one is usually waiting, so it gets
+/// them soon; with few, each turn settles more of those that come back at once.
 fn packets_per_turn(threads: usize) -> usize {
     (16 / threads).clamp(2, 4)
 }

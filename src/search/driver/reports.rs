@@ -103,9 +103,9 @@ impl<'a, 'b> ProgressReporter<'a, 'b> {
         }
     }
 
-    /// Chooses the move to play. A mate in one is played even if no visit has reached it, and a move that allows a
-    /// mate in one is avoided if there is another (unless moves are drawn by a temperature, which may draw it). If no
-    /// visit has reached any move and the root's value is lower than that of a draw, a move that draws by rule is played.
+    /// Chooses the move to play. A mate in one is played even if no visit has reached it, and a move that allows a mate
+    /// in one is avoided if there is another (unless moves are drawn by a temperature, which may draw it). If no visit
+    /// has reached any move and the root's value is lower than that of a draw, a move that draws by rule is played.
     fn choose(&self, shared: &mut Shared) -> Option<u8> {
         let (job, params) = (self.search.job, &self.search.params);
         let choice = |shared: &Shared| {

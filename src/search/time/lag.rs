@@ -19,6 +19,8 @@ const MAX_LAG: Duration = Duration::from_secs(10);
 /// The lag of one game.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lag {
+    /// The first measurement, which alone may be an outlier.
+    first: Option<f64>,
     mean: Option<f64>,
     /// The slow mean, and its decaying maximum.
     slow: f64,
@@ -39,14 +41,20 @@ impl Lag {
             return;
         }
         let lag = lag.as_secs_f64();
-        let mean = self.mean.unwrap_or(lag);
-        self.mean = Some(mean + (lag - mean) * MEAN_RATE);
+        self.mean = match (self.mean, self.first) {
+            (Some(mean), _) => Some(mean + (lag - mean) * MEAN_RATE),
+            (None, Some(first)) => Some(first.min(lag)),
+            (None, None) => {
+                self.first = Some(lag);
+                None
+            }
+        };
         self.slow += (lag - self.slow) * SLOW_RATE;
         self.peak = self.slow.max(self.peak * PEAK_DECAY);
         self.worst = lag.max(self.worst * WORST_DECAY);
     }
 
-    /// The mean lag per move, now or when the machine was busier; `None` before the first measurement. If it exceeds
+    /// The mean lag per move, now or when the machine was busier; `None` before the second measurement. If it exceeds
     /// the increment, time must be saved while the machine is calm.
     pub fn mean(&self) -> Option<Duration> {
         self.mean
@@ -102,6 +110,19 @@ mod tests {
         assert_eq!(lag.mean(), None);
         // The GUI charges less than was used: no lag.
         lag.record(ms(1_000), ms(0), ms(990), ms(500));
+        lag.record(ms(990), ms(0), ms(980), ms(500));
         assert_eq!(lag.mean(), Some(ms(0)));
+    }
+
+    #[test]
+    fn an_outlier_at_the_start_is_not_the_mean() {
+        let ms = Duration::from_millis;
+        let mut lag = Lag::default();
+        lag.record(ms(60_000), ms(600), ms(57_600), ms(1_000));
+        assert_eq!((lag.mean(), lag.overhead(ms(200))), (None, ms(4_000)));
+        lag.record(ms(57_600), ms(600), ms(57_190), ms(1_000));
+        // 10 ms, and what is left of two seconds in the slow mean.
+        let mean = lag.mean().unwrap();
+        assert!((ms(90)..ms(110)).contains(&mean), "{mean:?}");
     }
 }

@@ -61,6 +61,8 @@ impl SmoothManager {
     fn time_worth(&self, mean: f64, known_nodes: u64) -> f64 {
         match self.speed {
             Some(speed) => (mean / (1.0 - self.reuse) - known_nodes as f64 / speed).max(0.0),
+            // The first move of a game, for which nothing is known.
+            None if known_nodes == 0 => mean / (1.0 - self.reuse),
             None => mean,
         }
     }
@@ -182,6 +184,20 @@ mod tests {
     }
 
     #[test]
+    fn the_first_move_has_the_time_for_a_tree_that_later_ones_inherit() {
+        let budget = |init_tree_reuse| {
+            let mut manager = SmoothManager::new(Smooth {
+                init_tree_reuse,
+                per_move_piggybank: 0.0,
+                ..Smooth::default()
+            });
+            let clock = quiet(100_200, 0, None, 0);
+            manager.plan(&clock).budget.unwrap().as_secs_f64()
+        };
+        assert!((budget(0.5) / budget(0.0) - 2.0).abs() < 1e-3);
+    }
+
+    #[test]
     fn the_bank_takes_a_part_of_each_move_and_gives_it_back() {
         let mut manager = SmoothManager::new(Smooth::default());
         let clock = quiet(100_200, 0, None, 0);
@@ -198,7 +214,10 @@ mod tests {
 
     #[test]
     fn the_use_of_time_is_learnt() {
-        let mut manager = SmoothManager::new(Smooth::default());
+        let mut manager = SmoothManager::new(Smooth {
+            init_tree_reuse: 0.0,
+            ..Smooth::default()
+        });
         let clock = quiet(100_200, 0, None, 0);
         let first = manager.plan(&clock).budget.unwrap();
         for _ in 0..40 {

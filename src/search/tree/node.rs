@@ -137,7 +137,7 @@ const HAS_RECORD: u8 = 1 << 4;
 const REFINED: u8 = 1 << 7;
 const OPEN_FLAGS: u8 = 2 << 2;
 
-/// One visited position.
+/// One visited position. Its values are for the side that moved into it.
 #[derive(Clone, Copy, Debug)]
 pub struct Node {
     /// Mean of W-L over the visits, -1..=1.

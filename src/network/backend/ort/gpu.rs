@@ -258,8 +258,8 @@ fn minibatch(time: Duration) -> usize {
 const SEARCH_TIME: f64 = 4e-6;
 
 /// The search threads that suit such a card: two that have batches on it, and one or two that find new positions
-/// meanwhile (more of them gain few nodes on an H100, and their visits know less of each other); no more than the machine
-/// has processors.
+/// meanwhile (more of them gain few nodes on an H100, and their visits know less of each other); no more than the
+/// machine has processors.
 fn threads(time: Duration, processors: usize) -> usize {
     let on_card = time.as_secs_f64() / TIMED_BATCH as f64;
     // A cast from float saturates.
