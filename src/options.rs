@@ -30,7 +30,7 @@ pub use self::{
 };
 use self::{
     contempt::ContemptList,
-    kinds::{Setting, expected},
+    kinds::{OptionValue, expected},
     time_manager::{Legacy, TimeManagerChoice},
 };
 

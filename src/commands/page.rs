@@ -41,7 +41,7 @@ pub struct PageArgs {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Description {
+struct PageDescription {
     title: String,
     parts: Vec<Part>,
 }
@@ -71,7 +71,7 @@ pub fn page(args: &PageArgs) -> Result<()> {
 
 /// The page that a description asks for.
 fn html(description: &str) -> Result<String> {
-    let Description { title, parts } =
+    let PageDescription { title, parts } =
         serde_json::from_str(description).context("not the description of a page")?;
     let mut page = Page::new(&title);
     for part in &parts {

@@ -88,11 +88,11 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
 }
 
 /// The name of an option, and the line that sets it; `None` if it has to have its default.
-type Setting = (&'static str, Option<String>);
+type TunedSetting = (&'static str, Option<String>);
 
 /// What was measured, and with what: the backend may not work without its options, or be slower. The network and the
 /// library are set only if they were given, because others may stand in the file.
-fn tuned_settings(backend: &str, tuned: Tuned, options: &Options) -> Vec<Setting> {
+fn tuned_settings(backend: &str, tuned: Tuned, options: &Options) -> Vec<TunedSetting> {
     let default = Options::default();
     let given = |value: &str, default: &str| (value != default).then(|| value.to_owned());
     let backend_options = given(&options.backend_options, &default.backend_options);
@@ -274,7 +274,7 @@ fn first_of_the_fastest<T: Copy>(rates: &[(T, f64)]) -> Option<T> {
 }
 
 /// The text of a configuration file in which these lines replace all that set the options of these names.
-fn new_config(path: &Path, settings: &[Setting]) -> Result<String> {
+fn new_config(path: &Path, settings: &[TunedSetting]) -> Result<String> {
     let (old, entries) = match path.exists() {
         true => (files::read_text(path)?, config_file::read(path)?),
         false => (String::new(), Vec::new()),

@@ -65,7 +65,7 @@ impl Assessment {
 
 /// A move that the engine has played.
 #[derive(Clone, Copy, Debug)]
-struct PlayedMove {
+struct OwnMove {
     /// How many positions the game had before it.
     positions: usize,
     m: PackedMove,
@@ -84,7 +84,7 @@ pub(super) struct LostGames {
     /// Whether the last search belongs to it.
     is_searched: bool,
     /// The engine's moves in it.
-    played: Vec<PlayedMove>,
+    played: Vec<OwnMove>,
 }
 
 impl LostGames {
@@ -127,7 +127,7 @@ impl LostGames {
         };
         // Moves that were taken back.
         self.played.retain(|played| played.positions < game.len());
-        self.played.push(PlayedMove {
+        self.played.push(OwnMove {
             positions: game.len(),
             m,
             assessment,
@@ -166,15 +166,15 @@ enum Blamed {
 }
 
 /// What led into the loss of a game; `None` if it was not lost.
-fn blame(game: &History, played: &[PlayedMove]) -> Option<Blamed> {
+fn blame(game: &History, played: &[OwnMove]) -> Option<Blamed> {
     let side = side_of(game, played.last()?);
     // An engine that plays both sides, and moves that were not played after all.
-    let is_played = |played: &&PlayedMove| {
+    let is_played = |played: &&OwnMove| {
         let own = side_of(game, played) == side;
         own && (played.positions == game.len()
             || game.move_after(played.positions - 1) == Some(played.m))
     };
-    let played: Vec<&PlayedMove> = played.iter().filter(is_played).collect();
+    let played: Vec<&OwnMove> = played.iter().filter(is_played).collect();
     let (first, last) = (played.first()?.assessment, played.last()?.assessment);
     let has_left =
         |part: f32, assessment: Assessment| assessment.chances() > part * first.chances();
@@ -196,7 +196,7 @@ fn blame(game: &History, played: &[PlayedMove]) -> Option<Blamed> {
 }
 
 /// Who has played a move.
-fn side_of(game: &History, played: &PlayedMove) -> Option<Color> {
+fn side_of(game: &History, played: &OwnMove) -> Option<Color> {
     let ply = game.plies().get(played.positions - 1);
     ply.map(|ply| ply.position.turn())
 }
@@ -289,8 +289,8 @@ mod tests {
     }
 
     /// White's moves of the opening, with these assessments.
-    fn played(game: &History, assessments: &[Assessment]) -> Vec<PlayedMove> {
-        let moves = (0..assessments.len()).map(|index| PlayedMove {
+    fn played(game: &History, assessments: &[Assessment]) -> Vec<OwnMove> {
+        let moves = (0..assessments.len()).map(|index| OwnMove {
             positions: 2 * index + 1,
             m: game.move_after(2 * index).unwrap(),
             assessment: assessments[index],
@@ -376,13 +376,13 @@ mod tests {
         moves[1].m = other.move_after(2).unwrap();
         moves.insert(
             1,
-            PlayedMove {
+            OwnMove {
                 positions: 2,
                 m: game.move_after(1).unwrap(),
                 assessment: assessed(0.5, true),
             },
         );
-        let last = PlayedMove {
+        let last = OwnMove {
             positions: 7,
             m: moves[0].m,
             assessment: assessed(-1.0, false),

@@ -21,7 +21,7 @@ use crate::{
     },
     options::{
         Invalidates, OptionError, OptionRow, Options,
-        layers::{Layer, Layers, Resolved, Source},
+        layers::{Layer, Layers, OptionSource, Resolved},
     },
 };
 
@@ -129,7 +129,7 @@ impl Settings {
         let parts: Vec<String> = recommended
             .iter()
             .map(|(name, value)| match self.in_force.source_of(name) {
-                Source::Network => format!("{name} {value}"),
+                OptionSource::Network => format!("{name} {value}"),
                 source => {
                     let row = self.in_force().row(name);
                     let other = row.as_ref().map_or("", OptionRow::shown);
@@ -280,13 +280,13 @@ impl StandInOptions {
 fn overridden(layers: &Layers, used_for: Use) -> Resolved {
     let mut resolved = layers.resolve();
     match used_for {
-        Use::Game(_) => resolved.override_by(Source::Strength, strength::limit),
-        Use::Analysis => {
-            resolved.override_by(Source::Analysis, |options| options.limit_strength = false)
-        }
+        Use::Game(_) => resolved.override_by(OptionSource::Strength, strength::limit),
+        Use::Analysis => resolved.override_by(OptionSource::Analysis, |options| {
+            options.limit_strength = false
+        }),
     }
     if resolved.options().analyse_mode {
-        resolved.override_by(Source::Analysis, Options::disable_randomness);
+        resolved.override_by(OptionSource::Analysis, Options::disable_randomness);
     }
     resolved
 }

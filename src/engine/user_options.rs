@@ -107,7 +107,7 @@ impl UserOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::layers::Source;
+    use crate::options::layers::OptionSource;
 
     /// With `--cpuct 2` on the command line and `RootChoice=lcb` in the configuration file.
     fn started() -> (UserOptions, Layers) {
@@ -169,7 +169,7 @@ mod tests {
             user: user.layer(),
             ..layers
         };
-        assert_eq!(layers.resolve().source_of("RootChoice"), Source::File);
+        assert_eq!(layers.resolve().source_of("RootChoice"), OptionSource::File);
         // The user changes a value and changes it back.
         user.set("CPuct", "3", SetBy::Gui).unwrap();
         user.set("FpuValue", "0.33", SetBy::Gui).unwrap();

@@ -16,7 +16,7 @@ use crate::{
     dataset::record::Record,
     network::Evaluator,
     stats::{
-        clusters::{ClusterMean, Estimate, Spread, SpreadSummary},
+        clusters::{ClusterMean, MeanEstimate, Spread, SpreadSummary},
         policy::VALUE_ERRORS,
     },
 };
@@ -28,7 +28,7 @@ const BATCH: usize = 256;
 
 /// A random sample of the positions of games, of a fixed size (reservoir sampling).
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub struct PositionSample {
     size: usize,
     /// Number of positions that were offered.
     offered: u64,
@@ -38,10 +38,10 @@ pub struct Sample {
     rng: SmallRng,
 }
 
-impl Sample {
+impl PositionSample {
     /// An empty sample of this size, which depends on the games and the seed only.
-    pub fn new(size: usize, seed: u64) -> Sample {
-        Sample {
+    pub fn new(size: usize, seed: u64) -> PositionSample {
+        PositionSample {
             size,
             offered: 0,
             positions: Vec::new(),
@@ -80,8 +80,8 @@ impl Sample {
     }
 
     /// Takes the positions, which leaves an empty sample of size 0.
-    pub fn take(&mut self) -> Sample {
-        std::mem::replace(self, Sample::new(0, 0))
+    pub fn take(&mut self) -> PositionSample {
+        std::mem::replace(self, PositionSample::new(0, 0))
     }
 }
 
@@ -98,7 +98,7 @@ pub struct MisjudgedSummary {
     /// Difference of W-L between the network alone and the search's best line.
     pub value_error: SpreadSummary,
     /// The share of positions in which the search prefers a move whose prior is below [`OVERLOOKED`].
-    pub overlooked: Estimate,
+    pub overlooked: MeanEstimate,
 }
 
 impl Default for Misjudged {
@@ -116,7 +116,7 @@ impl Misjudged {
     /// # Errors
     /// When the network or a search fails.
     pub fn of(
-        mut sample: Sample,
+        mut sample: PositionSample,
         network: &dyn Evaluator,
         searcher: &Searcher,
         mut progress: impl FnMut(u64),
@@ -183,7 +183,7 @@ mod tests {
         let games: Vec<_> = Reader::new(pgn.as_bytes()).map(Result::unwrap).collect();
         let mut drawn: BTreeMap<(u64, usize), u32> = BTreeMap::new();
         for seed in 0..2000 {
-            let mut sample = Sample::new(3, seed);
+            let mut sample = PositionSample::new(3, seed);
             assert!(sample.is_empty());
             for game in &games {
                 sample.offer(&game.start, &game.moves);
@@ -199,7 +199,7 @@ mod tests {
             drawn.values().all(|times| (500..=700).contains(times)),
             "{drawn:?}"
         );
-        let mut all = Sample::new(20, 1);
+        let mut all = PositionSample::new(20, 1);
         all.offer(&games[0].start, &games[0].moves);
         assert_eq!(all.positions.len(), 4);
     }

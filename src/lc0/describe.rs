@@ -10,7 +10,7 @@ use super::{
     model::OnnxModel,
     net::Net,
     onnx::read::read_onnx,
-    proto::{self, Layers},
+    proto::{self, HasLayers},
     weights::ArrayEncoding,
 };
 use crate::hashing::sha256;

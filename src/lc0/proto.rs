@@ -451,24 +451,24 @@ pub struct ProtoNet {
 }
 
 /// Something that contains layers.
-pub(crate) trait Layers {
+pub(crate) trait HasLayers {
     /// Calls `visit` with every layer, in field order.
     fn visit_layers(&self, visit: &mut dyn FnMut(&Layer));
 }
 
-impl Layers for Layer {
+impl HasLayers for Layer {
     fn visit_layers(&self, visit: &mut dyn FnMut(&Layer)) {
         visit(self);
     }
 }
 
-impl<T: Layers> Layers for Option<T> {
+impl<T: HasLayers> HasLayers for Option<T> {
     fn visit_layers(&self, visit: &mut dyn FnMut(&Layer)) {
         self.iter().for_each(|part| part.visit_layers(visit));
     }
 }
 
-impl<T: Layers> Layers for Vec<T> {
+impl<T: HasLayers> HasLayers for Vec<T> {
     fn visit_layers(&self, visit: &mut dyn FnMut(&Layer)) {
         self.iter().for_each(|part| part.visit_layers(visit));
     }
@@ -476,7 +476,7 @@ impl<T: Layers> Layers for Vec<T> {
 
 macro_rules! layers_in {
     ($($message:ident: $($field:ident)*;)*) => {$(
-        impl Layers for $message {
+        impl HasLayers for $message {
             fn visit_layers(&self, visit: &mut dyn FnMut(&Layer)) {
                 $(self.$field.visit_layers(visit);)*
             }

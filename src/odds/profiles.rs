@@ -270,7 +270,7 @@ impl Profiles {
 
 /// The position of a mistake in bytes from the beginning, and a message.
 type Mistake = (usize, String);
-type Value<'a> = Spanned<DeValue<'a>>;
+type SpannedValue<'a> = Spanned<DeValue<'a>>;
 
 fn mistake<T>(place: usize, message: impl Into<String>) -> Result<T, Mistake> {
     Err((place, message.into()))
@@ -334,7 +334,7 @@ fn read_profile(table: &DeTable<'_>) -> Result<Profile, Mistake> {
     Ok(profile)
 }
 
-fn text<'a>(value: &'a Value<'_>) -> Result<&'a str, Mistake> {
+fn text<'a>(value: &'a SpannedValue<'_>) -> Result<&'a str, Mistake> {
     match value.get_ref().as_str() {
         Some(text) => Ok(text),
         None => mistake(value.span().start, "expected a text in quotation marks"),
@@ -342,7 +342,7 @@ fn text<'a>(value: &'a Value<'_>) -> Result<&'a str, Mistake> {
 }
 
 /// One text, or a list of them.
-fn odds(value: &Value<'_>) -> Result<Vec<OddsCondition>, Mistake> {
+fn odds(value: &SpannedValue<'_>) -> Result<Vec<OddsCondition>, Mistake> {
     if let Some(list) = value.get_ref().as_array() {
         let read = list.iter().map(odds).collect::<Result<Vec<_>, _>>()?;
         return Ok(read.concat());
@@ -370,7 +370,7 @@ fn odds(value: &Value<'_>) -> Result<Vec<OddsCondition>, Mistake> {
 
 /// One of two words, each with its meaning; `note` is added to the message about another word.
 fn one_of<T: Copy>(
-    value: &Value<'_>,
+    value: &SpannedValue<'_>,
     [first, second]: [(&str, T); 2],
     note: &str,
 ) -> Result<T, Mistake> {
@@ -385,7 +385,7 @@ fn one_of<T: Copy>(
 }
 
 /// `"1400..2000"`, `"..1400"` or `"2000.."`: the range includes the first number, but not the last.
-fn span(value: &Value<'_>) -> Result<NumberRange, Mistake> {
+fn span(value: &SpannedValue<'_>) -> Result<NumberRange, Mistake> {
     let text = text(value)?;
     let number = |text: &str, missing: f64| match text.trim() {
         "" => Some(missing),
@@ -409,7 +409,7 @@ fn span(value: &Value<'_>) -> Result<NumberRange, Mistake> {
     )
 }
 
-fn settings(value: &Value<'_>) -> Result<Vec<ProfileSetting>, Mistake> {
+fn settings(value: &SpannedValue<'_>) -> Result<Vec<ProfileSetting>, Mistake> {
     let Some(table) = value.get_ref().as_table() else {
         return mistake(
             value.span().start,
@@ -431,7 +431,7 @@ fn settings(value: &Value<'_>) -> Result<Vec<ProfileSetting>, Mistake> {
 /// An option and its value, checked as when a GUI sets it.
 fn setting(
     key: &Spanned<std::borrow::Cow<'_, str>>,
-    value: &Value<'_>,
+    value: &SpannedValue<'_>,
 ) -> Result<ProfileSetting, Mistake> {
     let name = key.get_ref().as_ref();
     let is_own = name.eq_ignore_ascii_case(OWN_DRAW_SCORE);

@@ -1,6 +1,6 @@
 //! Options with a fixed list of values.
 
-use super::kinds::{OptionKind, Setting};
+use super::kinds::{OptionKind, OptionValue};
 
 /// Declares an enum whose variants have names in UCI.
 macro_rules! combo {
@@ -12,7 +12,7 @@ macro_rules! combo {
             /// The words that UCI uses.
             pub const WORDS: &'static [&'static str] = &[$($text),*];
         }
-        impl Setting for $name {
+        impl OptionValue for $name {
             fn parse(text: &str, _: OptionKind) -> Option<$name> {
                 $(if text.eq_ignore_ascii_case($text) { return Some($name::$variant); })*
                 None

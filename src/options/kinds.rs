@@ -52,10 +52,10 @@ pub(super) fn expected(kind: OptionKind) -> String {
 }
 
 /// A type of option values.
-pub(super) trait Setting: Sized {
+pub(super) trait OptionValue: Sized {
     /// The value of a text, if it is valid and in range.
     fn parse(text: &str, kind: OptionKind) -> Option<Self>;
-    /// As text, which [`Setting::parse`] reads.
+    /// As text, which [`OptionValue::parse`] reads.
     fn show(&self) -> String;
     /// Why a text is not valid, if a range does not say it.
     fn fault(_: &str) -> Option<String> {
@@ -63,7 +63,7 @@ pub(super) trait Setting: Sized {
     }
 }
 
-impl Setting for bool {
+impl OptionValue for bool {
     fn parse(text: &str, _: OptionKind) -> Option<bool> {
         match text.to_ascii_lowercase().as_str() {
             "true" | "on" | "yes" | "1" => Some(true),
@@ -78,7 +78,7 @@ impl Setting for bool {
 
 macro_rules! integer_setting {
     ($($t:ty),*) => {$(
-        impl Setting for $t {
+        impl OptionValue for $t {
             fn parse(text: &str, kind: OptionKind) -> Option<$t> {
                 let value: i64 = text.trim().parse().ok()?;
                 match kind {
@@ -94,7 +94,7 @@ macro_rules! integer_setting {
 }
 integer_setting!(i32, u32, u64, usize);
 
-impl Setting for f32 {
+impl OptionValue for f32 {
     fn parse(text: &str, kind: OptionKind) -> Option<f32> {
         let value: f64 = text.trim().parse().ok()?;
         match kind {
@@ -107,7 +107,7 @@ impl Setting for f32 {
     }
 }
 
-impl Setting for String {
+impl OptionValue for String {
     fn parse(text: &str, _: OptionKind) -> Option<String> {
         Some(unless_empty(text).to_owned())
     }
@@ -118,7 +118,7 @@ impl Setting for String {
 
 macro_rules! parsed_setting {
     ($($t:ty),*) => {$(
-        impl Setting for $t {
+        impl OptionValue for $t {
             fn parse(text: &str, _: OptionKind) -> Option<$t> {
                 unless_empty(text).parse().ok()
             }

@@ -21,7 +21,7 @@ use super::{OptionError, Options};
 
 /// Who decides the value of an option, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum OptionSource {
     /// The table of options.
     Default,
     /// The network recommends it.
@@ -40,17 +40,17 @@ pub enum Source {
     Command,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for OptionSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Source::Default => "default",
-            Source::Network => "network",
-            Source::Profile => "profile",
-            Source::File => "configuration file",
-            Source::User => "user",
-            Source::Strength => "strength limit",
-            Source::Analysis => "analysis mode",
-            Source::Command => "command",
+            OptionSource::Default => "default",
+            OptionSource::Network => "network",
+            OptionSource::Profile => "profile",
+            OptionSource::File => "configuration file",
+            OptionSource::User => "user",
+            OptionSource::Strength => "strength limit",
+            OptionSource::Analysis => "analysis mode",
+            OptionSource::Command => "command",
         })
     }
 }
@@ -139,10 +139,10 @@ impl Layers {
     pub fn resolve(&self) -> Resolved {
         let mut resolved = Resolved::default();
         for (source, layer) in [
-            (Source::Network, &self.network),
-            (Source::Profile, &self.profile),
-            (Source::File, &self.file),
-            (Source::User, &self.user),
+            (OptionSource::Network, &self.network),
+            (OptionSource::Profile, &self.profile),
+            (OptionSource::File, &self.file),
+            (OptionSource::User, &self.user),
         ] {
             for name in layer.names() {
                 resolved.options.copy(name, &layer.values);
@@ -163,8 +163,11 @@ impl Layers {
     }
 
     /// Which of user and configuration file decides the option with this name in the table, if one of them has set it.
-    pub fn setter_of(&self, name: &str) -> Option<Source> {
-        let layers = [(Source::User, &self.user), (Source::File, &self.file)];
+    pub fn setter_of(&self, name: &str) -> Option<OptionSource> {
+        let layers = [
+            (OptionSource::User, &self.user),
+            (OptionSource::File, &self.file),
+        ];
         let setter = layers.iter().find(|(_, layer)| layer.sets(name));
         setter.map(|(source, _)| *source)
     }
@@ -175,7 +178,7 @@ impl Layers {
 pub struct Resolved {
     options: Options,
     /// The sources of those that are not the table's defaults.
-    sources: BTreeMap<&'static str, Source>,
+    sources: BTreeMap<&'static str, OptionSource>,
 }
 
 impl Resolved {
@@ -190,12 +193,15 @@ impl Resolved {
     }
 
     /// Who decides the value of the option with this name in the table.
-    pub fn source_of(&self, name: &str) -> Source {
-        self.sources.get(name).copied().unwrap_or(Source::Default)
+    pub fn source_of(&self, name: &str) -> OptionSource {
+        self.sources
+            .get(name)
+            .copied()
+            .unwrap_or(OptionSource::Default)
     }
 
     /// Changes the options in force; `source` decides what differs afterwards.
-    pub fn override_by(&mut self, source: Source, change: impl FnOnce(&mut Options)) {
+    pub fn override_by(&mut self, source: OptionSource, change: impl FnOnce(&mut Options)) {
         let before = self.options.clone();
         change(&mut self.options);
         let changed = self.options.differences(&before);
@@ -215,24 +221,27 @@ mod tests {
             let resolved = layers.resolve();
             (resolved.options().cpuct, resolved.source_of("CPuct"))
         };
-        assert_eq!(sources(&layers), (1.745, Source::Default));
+        assert_eq!(sources(&layers), (1.745, OptionSource::Default));
         layers.user.set("cpuct", "6").unwrap();
         layers.network.set("CPuct", "3").unwrap();
         layers.network.set("FpuValue", "0.5").unwrap();
-        assert_eq!(sources(&layers), (6.0, Source::User));
+        assert_eq!(sources(&layers), (6.0, OptionSource::User));
         layers.user = Layer::default();
-        assert_eq!(sources(&layers), (3.0, Source::Network));
+        assert_eq!(sources(&layers), (3.0, OptionSource::Network));
         layers.file.set("CPuct", "5").unwrap();
         layers.profile.set("CPuct", "4").unwrap();
-        assert_eq!(sources(&layers), (5.0, Source::File));
+        assert_eq!(sources(&layers), (5.0, OptionSource::File));
         assert_eq!(layers.as_set().cpuct, 5.0);
-        assert_eq!(layers.setter_of("CPuct"), Some(Source::File));
+        assert_eq!(layers.setter_of("CPuct"), Some(OptionSource::File));
         layers.file = Layer::default();
-        assert_eq!(sources(&layers), (4.0, Source::Profile));
+        assert_eq!(sources(&layers), (4.0, OptionSource::Profile));
         assert_eq!(layers.as_set().cpuct, 1.745);
         assert_eq!(layers.setter_of("CPuct"), None);
         assert_eq!(layers.resolve().options().fpu_value, 0.5);
-        assert_eq!(layers.resolve().source_of("FpuValue"), Source::Network);
+        assert_eq!(
+            layers.resolve().source_of("FpuValue"),
+            OptionSource::Network
+        );
     }
 
     #[test]
@@ -241,7 +250,7 @@ mod tests {
         layers.network.set("RootChoice", "lcb").unwrap();
         layers.user.set("RootChoice", "visits").unwrap();
         let resolved = layers.resolve();
-        assert_eq!(resolved.source_of("RootChoice"), Source::User);
+        assert_eq!(resolved.source_of("RootChoice"), OptionSource::User);
         assert_eq!(*resolved.options(), Options::default());
         assert!(layers.user.set("CPuct", "x").is_err() && !layers.user.sets("CPuct"));
         assert!(layers.user.set("MaxPrefetch", "3").is_err());
@@ -249,7 +258,7 @@ mod tests {
         assert!(note.is_some_and(|note| note.contains("MaxPrefetch")));
         let settings = [("RootChoice", "visits".to_owned())];
         assert_eq!(layers.user.settings(), settings);
-        assert_eq!(layers.setter_of("RootChoice"), Some(Source::User));
+        assert_eq!(layers.setter_of("RootChoice"), Some(OptionSource::User));
         assert!(layers.user.differences(&Options::default()).is_empty());
         layers.user.set("CPuct", "2").unwrap();
         assert!(
@@ -261,7 +270,10 @@ mod tests {
         layers.user.unset("RootChoice");
         layers.user.unset("CPuct");
         assert_eq!(layers.user, Layer::default());
-        assert_eq!(layers.resolve().source_of("RootChoice"), Source::Network);
+        assert_eq!(
+            layers.resolve().source_of("RootChoice"),
+            OptionSource::Network
+        );
     }
 
     #[test]
@@ -270,12 +282,12 @@ mod tests {
         layers.user.set("NodeLimit", "5").unwrap();
         layers.user.set("Temperature", "1").unwrap();
         let mut resolved = layers.resolve();
-        resolved.override_by(Source::Strength, |options| {
+        resolved.override_by(OptionSource::Strength, |options| {
             options.node_limit = options.node_limit.min(100);
             options.temperature = 0.5;
         });
-        assert_eq!(resolved.source_of("NodeLimit"), Source::User);
-        assert_eq!(resolved.source_of("Temperature"), Source::Strength);
+        assert_eq!(resolved.source_of("NodeLimit"), OptionSource::User);
+        assert_eq!(resolved.source_of("Temperature"), OptionSource::Strength);
         let options = resolved.into_options();
         assert_eq!((options.node_limit, options.temperature), (5, 0.5));
     }

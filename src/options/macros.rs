@@ -211,8 +211,8 @@ macro_rules! options {
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
                 $(if name.eq_ignore_ascii_case($name) $(|| name.eq_ignore_ascii_case($alias))* {
                     let kind = kind!($t $(, $min, $max)?);
-                    self.$field = Setting::parse(value, kind).ok_or_else(|| {
-                        match <$t as Setting>::fault(value) {
+                    self.$field = OptionValue::parse(value, kind).ok_or_else(|| {
+                        match <$t as OptionValue>::fault(value) {
                             Some(reason) => OptionError::Malformed { name: $name, reason },
                             None => OptionError::BadValue {
                                 name: $name,

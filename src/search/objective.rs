@@ -43,7 +43,7 @@ pub(super) fn time_needed(
 }
 
 /// A child of a node whose visits are shared out anew.
-struct Reply {
+struct ObjectiveReply {
     /// Its value for the side to move at the node.
     q: f64,
     /// Its share of the exploration term's numerator.
@@ -56,10 +56,10 @@ struct Reply {
 ///
 /// From `q + e / (1 + n) = level` follows `n = e / (level - q) - 1` for each child, or 0 where that is negative; the
 /// level at which these sum to `visits` is found by Newton's method, from below: the sum is convex and falls with it.
-fn shared_out(replies: &[Reply], visits: f64) -> Vec<f64> {
-    let lowest = |reply: &Reply| reply.q + reply.exploration / (1.0 + visits);
+fn shared_out(replies: &[ObjectiveReply], visits: f64) -> Vec<f64> {
+    let lowest = |reply: &ObjectiveReply| reply.q + reply.exploration / (1.0 + visits);
     let mut level = replies.iter().map(lowest).fold(f64::NEG_INFINITY, f64::max);
-    let share = |reply: &Reply, level: f64| {
+    let share = |reply: &ObjectiveReply, level: f64| {
         let room = (level - reply.q).max(f64::MIN_POSITIVE);
         (reply.exploration / room - 1.0).max(0.0)
     };
@@ -183,10 +183,10 @@ impl Account<'_> {
                 .map_or(0.0, |edge| edge.p())
         };
         let factor = f64::from(self.params.cpuct(false).exploration(node.n));
-        let replies: Vec<Reply> = self
+        let replies: Vec<ObjectiveReply> = self
             .visited(node)
             .zip(means)
-            .map(|(child, &mean)| Reply {
+            .map(|(child, &mean)| ObjectiveReply {
                 q: mean.q(draw_score),
                 exploration: factor * f64::from(prior(child).max(MIN_PRIOR)),
                 mean,
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn visits_are_shared_out_as_puct_would() {
-        let reply = |q: f64, prior: f64, visits: f64| Reply {
+        let reply = |q: f64, prior: f64, visits: f64| ObjectiveReply {
             q,
             exploration: 1.5 * prior * visits.sqrt(),
             mean: Mean::of(&Node::EMPTY),

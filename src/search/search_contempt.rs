@@ -30,7 +30,7 @@ pub use super::tree::records::{DrawRatio, ReplyRecord, ReplyRecords, Rule};
 use super::tree::{
     Tree,
     node::{Node, NodeId},
-    records::Share,
+    records::ReplyShare,
 };
 use crate::{chess::turn_after, options::ScSampling, random::weighted_index};
 
@@ -50,7 +50,7 @@ impl ReplyRecord {
     fn reply(&mut self, gathering: u32, drawn: u32, rng: &mut Xoshiro256PlusPlus) -> Reply {
         if self.deferred_draws > 0 {
             let is_deferred =
-                |share: &Share| share.deferred_draws > 0 && share.blocked_in != gathering;
+                |share: &ReplyShare| share.deferred_draws > 0 && share.blocked_in != gathering;
             if let Some(slot) = self.shares.iter().position(is_deferred) {
                 self.shares[slot].deferred_draws -= 1;
                 self.deferred_draws -= 1;
@@ -288,11 +288,11 @@ impl Tree {
         let (limit, side, temperature) = (rule.limit, rule.side, rule.temperature);
         let node = *self.node(id);
         let children = self.children(&node);
-        let shares: Vec<Share> = children
+        let shares: Vec<ReplyShare> = children
             .iter()
-            .map(|child| Share {
+            .map(|child| ReplyShare {
                 count: child.n + child.in_flight,
-                ..Share::default()
+                ..ReplyShare::default()
             })
             .collect();
         let mut record = ReplyRecord {

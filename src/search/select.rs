@@ -27,7 +27,7 @@ use super::{
 
 /// Where a visit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum DescentEnd {
     /// At a position that is not evaluated yet.
     Leaf,
     /// At a position that is evaluated but has no moves yet.
@@ -172,7 +172,7 @@ pub(super) struct Descent {
     /// The last link of each visit. Visits are in tree order, so neighbours share most of their paths.
     heads: Vec<u32>,
     /// Where each visit ended.
-    ends: Vec<End>,
+    ends: Vec<DescentEnd>,
     /// The groups of the next ply.
     next: Vec<Group>,
     spare: Vec<Group>,
@@ -233,7 +233,7 @@ impl Descent {
         self.heads.clear();
         self.heads.resize(visits, START);
         self.ends.clear();
-        self.ends.resize(visits, End::Collision);
+        self.ends.resize(visits, DescentEnd::Collision);
         self.is_at_memory_limit = selection.state.is_at_memory_limit;
         let params = selection.params;
         let tree = &mut selection.state.tree;
@@ -272,19 +272,19 @@ impl Descent {
         if node.n == 0 && node.n_edges == 0 {
             // The first visit claims it: one of these, unless there were visits before.
             if node.in_flight as usize == group.visits.len() {
-                self.ends[group.visits.start] = End::Leaf;
+                self.ends[group.visits.start] = DescentEnd::Leaf;
             }
         } else if (node.is_proven() || is_dead_end) && !is_root {
-            self.ends[group.visits].fill(End::Settled);
+            self.ends[group.visits].fill(DescentEnd::Settled);
         } else if node.n_edges == 0 && self.extends {
             // Those that come first go on together once it has moves.
             if node.in_flight as usize == group.visits.len() {
-                self.ends[group.visits].fill(End::Unexpanded);
+                self.ends[group.visits].fill(DescentEnd::Unexpanded);
             }
         } else if node.n_edges == 0 {
             // One visit expands it, the others are repeated. Another thread may be expanding it, too: if both waited,
             // both could repeat for ever.
-            self.ends[group.visits.start] = End::Unexpanded;
+            self.ends[group.visits.start] = DescentEnd::Unexpanded;
         } else {
             if params.needs_refinement(node) {
                 self.due.push(self.heads[group.visits.start]);
@@ -386,16 +386,16 @@ impl Descent {
         for index in 0..self.heads.len() {
             let head = self.heads[index];
             let visit_state = match self.ends[index] {
-                End::Leaf => VisitState::Claimed,
-                End::Unexpanded => VisitState::Unexpanded,
-                End::Settled if params.options.out_of_order_eval() => {
+                DescentEnd::Leaf => VisitState::Claimed,
+                DescentEnd::Unexpanded => VisitState::Unexpanded,
+                DescentEnd::Settled if params.options.out_of_order_eval() => {
                     self.trace(state.tree.root, head);
                     backup::revisit(state, params, &self.path, &self.steps);
                     visits.out_of_order += 1;
                     continue;
                 }
-                End::Settled => VisitState::Settled,
-                End::Collision => {
+                DescentEnd::Settled => VisitState::Settled,
+                DescentEnd::Collision => {
                     self.note_collision(&mut state.tree, head);
                     visits.collisions += 1;
                     VisitState::Collision
@@ -511,7 +511,7 @@ mod tests {
     };
 
     /// The result of visits sent down in groups of `together`: the visits in flight of each node, and the number of
-    /// visits that ended in each way (in the order of [`End`]).
+    /// visits that ended in each way (in the order of [`DescentEnd`]).
     fn sent(nodes: u64, visits: usize, together: usize) -> (Vec<u32>, [usize; 5]) {
         let (mut state, params) = searched(nodes);
         state.progress = Default::default();
@@ -626,7 +626,7 @@ mod tests {
             let taken = tree.children(state.root());
             let in_flight: Vec<u32> = taken.iter().map(|child| child.in_flight).collect();
             assert_eq!(in_flight[expected], 1, "{children:?}: {in_flight:?}");
-            assert!(descent.ends == [End::Settled]);
+            assert!(descent.ends == [DescentEnd::Settled]);
         }
     }
 }

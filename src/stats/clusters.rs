@@ -10,14 +10,14 @@ use super::Z95;
 
 /// A mean with its error.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Estimate {
+pub struct MeanEstimate {
     /// The mean.
     pub mean: f64,
     /// Half the width of the 95 % interval; `None` with fewer than two games.
     pub error: Option<f64>,
 }
 
-impl Estimate {
+impl MeanEstimate {
     /// The ends of the 95 % interval; both are the mean if the error is unknown.
     pub fn interval(&self) -> (f64, f64) {
         let error = self.error.unwrap_or(0.0);
@@ -68,7 +68,7 @@ impl ClusterMean {
     }
 
     /// The mean; `None` without positions.
-    pub fn estimate(&self) -> Option<Estimate> {
+    pub fn estimate(&self) -> Option<MeanEstimate> {
         if self.n == 0.0 {
             return None;
         }
@@ -78,7 +78,7 @@ impl ClusterMean {
             let variance = squares.max(0.0) * self.games / (self.games - 1.0);
             Z95 * variance.sqrt() / self.n
         });
-        Some(Estimate { mean, error })
+        Some(MeanEstimate { mean, error })
     }
 }
 
@@ -97,19 +97,19 @@ pub struct SpreadSummary {
     pub positions: u64,
     /// The mean.
     #[serde(flatten)]
-    pub mean: Estimate,
+    pub mean: MeanEstimate,
     /// The shares of positions at or above thresholds, which ascend.
-    pub at_least: Vec<Share>,
+    pub at_least: Vec<ShareAtLeast>,
 }
 
 /// The share of positions where a quantity reaches a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Share {
+pub struct ShareAtLeast {
     /// The threshold.
     pub threshold: f64,
     /// The share.
     #[serde(flatten)]
-    pub share: Estimate,
+    pub share: MeanEstimate,
 }
 
 impl Spread {
@@ -142,7 +142,9 @@ impl Spread {
     /// The mean and the shares; `None` without positions.
     pub fn summary(&self) -> Option<SpreadSummary> {
         let shares = self.at_least.iter().filter_map(|&(threshold, share)| {
-            share.estimate().map(|share| Share { threshold, share })
+            share
+                .estimate()
+                .map(|share| ShareAtLeast { threshold, share })
         });
         Some(SpreadSummary {
             positions: self.mean.positions(),

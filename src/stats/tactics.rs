@@ -4,7 +4,7 @@
 use serde::Serialize;
 use shakmaty::{Chess, Color, KnownOutcome, Position, Role};
 
-use super::clusters::{ClusterMean, Estimate};
+use super::clusters::{ClusterMean, MeanEstimate};
 use crate::chess::{PackedMove, see};
 
 /// A shot counts for the positions up to this many plies before it.
@@ -31,18 +31,18 @@ pub struct Tactics {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TacticsSummary {
     /// With a shot within the next [`PLIES_AHEAD`] plies of the game.
-    pub shots: Estimate,
+    pub shots: MeanEstimate,
     /// With a sacrifice: a move, by a side that does not lose the game, that loses [`SACRIFICE`] centipawns in the
     /// exchange on its square.
-    pub sacrifices: Estimate,
+    pub sacrifices: MeanEstimate,
     /// With a promotion.
-    pub promotions: Estimate,
+    pub promotions: MeanEstimate,
     /// With mate.
-    pub mates: Estimate,
+    pub mates: MeanEstimate,
     /// In which the sides differ in queens, rooks or minor pieces, now and for [`PLIES_LASTING`] plies.
-    pub imbalanced: Estimate,
+    pub imbalanced: MeanEstimate,
     /// The mean difference of material, in pawns (minor pieces 3, rooks 5, queens 9).
-    pub material: Estimate,
+    pub material: MeanEstimate,
 }
 
 /// The difference of the sides' numbers of pawns, minor pieces, rooks and queens.

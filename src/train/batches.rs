@@ -39,7 +39,7 @@ use anyhow::{Context, Result, ensure};
 use crossbeam::channel::{Receiver, Sender, bounded};
 use serde::{Deserialize, Serialize};
 
-use super::data::{self, Mixture, MixtureSettings, SampleBatch, Sampler};
+use super::data::{self, BatchSampler, Mixture, MixtureSettings, SampleBatch};
 use super::dense::{DenseBatch, POSITION_BYTES};
 use super::step::{Chunk, Lists, ValueTarget};
 use super::targets::ResultShare;
@@ -179,7 +179,7 @@ fn stream_of<B: StreamBatch>(settings: &BatchSettings, out: &mut dyn Write) -> R
 fn prepare<B: StreamBatch>(
     settings: &BatchSettings,
     mixture: &Mixture,
-    mut sampler: Sampler,
+    mut sampler: BatchSampler,
     number: u64,
     sender: &Sender<Result<Vec<u8>>>,
 ) {

@@ -244,7 +244,7 @@ pub struct Mixture {
 
 /// The open files from which one thread draws.
 #[derive(Debug)]
-pub struct Sampler {
+pub struct BatchSampler {
     files: Vec<PositionFile>,
 }
 
@@ -344,7 +344,10 @@ impl Mixture {
     ///
     /// # Errors
     /// When a file is missing, empty or not a record file.
-    pub fn reopen<'s>(&mut self, samplers: impl Iterator<Item = &'s mut Sampler>) -> Result<()> {
+    pub fn reopen<'s>(
+        &mut self,
+        samplers: impl Iterator<Item = &'s mut BatchSampler>,
+    ) -> Result<()> {
         self.count_positions()?;
         for sampler in samplers {
             *sampler = self.sampler()?;
@@ -398,13 +401,13 @@ impl Mixture {
     ///
     /// # Errors
     /// When a file cannot be opened.
-    pub fn sampler(&self) -> Result<Sampler> {
+    pub fn sampler(&self) -> Result<BatchSampler> {
         let files = self
             .settings
             .data
             .iter()
             .map(|part| PositionFile::open_filled(&part.file.path));
-        Ok(Sampler {
+        Ok(BatchSampler {
             files: files.collect::<Result<_>>()?,
         })
     }
@@ -416,7 +419,7 @@ impl Mixture {
     /// When a file cannot be read, or almost none of its positions can be trained on.
     pub fn draw<B: SampleBatch>(
         &self,
-        sampler: &mut Sampler,
+        sampler: &mut BatchSampler,
         (step, index): (u64, u64),
         size: usize,
         batch: &mut B,
@@ -451,7 +454,7 @@ impl Mixture {
     /// Draws one position of a file and adds it to the batch, unless it has to be skipped.
     fn draw_one<B: SampleBatch>(
         &self,
-        sampler: &mut Sampler,
+        sampler: &mut BatchSampler,
         part: usize,
         rng: &mut SmallRng,
         batch: &mut B,

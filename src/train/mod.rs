@@ -29,7 +29,7 @@ use anyhow::{Context, Result, ensure};
 
 use self::adam::{AdamWStep, Moments};
 use self::checkpoint::{Checkpoint, TrainingProgress};
-use self::data::{GamesFile, Mixture, MixtureSettings, Sampler};
+use self::data::{BatchSampler, GamesFile, Mixture, MixtureSettings};
 use self::measure::{Floating, Integers, Measures};
 use self::start::{Sizes, random_start};
 use self::step::{Chunk, Losses, Scales, ValueLoss, Workspace};
@@ -160,7 +160,7 @@ struct TrainingRun<'a> {
 
 /// Per-thread state.
 struct TrainWorker {
-    sampler: Sampler,
+    sampler: BatchSampler,
     chunk: Chunk,
     workspace: Workspace,
 }

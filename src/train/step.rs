@@ -317,7 +317,7 @@ impl Pass<'_> {
         ws.values.clear();
         ws.gradients.clear();
         ws.gradients.resize(ws.products.len(), 0.0);
-        let mut head = ValueHead::new(self.shape, s, self.weights);
+        let mut head = HiddenLayers::new(self.shape, s, self.weights);
         for (index, target) in chunk.values.iter().enumerate() {
             let inputs = chunk.value_inputs.get(index);
             let at = index * width / 2..(index + 1) * width / 2;
@@ -444,9 +444,9 @@ fn backward(
 }
 
 /// The value network after its first layer.
-struct ValueHead<'a> {
+struct HiddenLayers<'a> {
     shape: Shape,
-    /// The stage of the last position of [`ValueHead::forward`].
+    /// The stage of the last position of [`HiddenLayers::forward`].
     stage: usize,
     sections: &'a Sections,
     weights: &'a [f32],
@@ -459,11 +459,11 @@ struct ValueHead<'a> {
     gradients_below: Vec<f32>,
 }
 
-impl<'a> ValueHead<'a> {
+impl<'a> HiddenLayers<'a> {
     #[inline(always)]
-    fn new(shape: Shape, sections: &'a Sections, weights: &'a [f32]) -> ValueHead<'a> {
+    fn new(shape: Shape, sections: &'a Sections, weights: &'a [f32]) -> HiddenLayers<'a> {
         let zeros = || vec![0.0; shape.hidden];
-        ValueHead {
+        HiddenLayers {
             shape,
             stage: 0,
             sections,
@@ -520,7 +520,7 @@ impl<'a> ValueHead<'a> {
         [wdl[0] / sum, wdl[1] / sum, wdl[2] / sum, outputs[3]]
     }
 
-    /// Adds the gradient for the last position of [`ValueHead::forward`] and writes the gradients of its products to
+    /// Adds the gradient for the last position of [`HiddenLayers::forward`] and writes the gradients of its products to
     /// `below`.
     #[inline(always)]
     fn backward(

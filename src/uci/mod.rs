@@ -136,7 +136,7 @@ impl Deferred {
 
 /// The next action of the loop.
 #[derive(Debug, PartialEq, Eq)]
-enum Next {
+enum AfterCommand {
     Continue,
     Quit,
 }
@@ -234,7 +234,7 @@ impl Session {
                 Event::EndOfInput => self.end_of_input(),
                 Event::SearchEnded(ended) => self.search_ended(ended),
             };
-            if next == Next::Quit || self.output.is_closed() {
+            if next == AfterCommand::Quit || self.output.is_closed() {
                 break;
             }
             // What would end an endless search may not be read any more.
@@ -246,7 +246,7 @@ impl Session {
         self.shut_down(events);
     }
 
-    fn line(&mut self, line: &str) -> Next {
+    fn line(&mut self, line: &str) -> AfterCommand {
         self.output.received(line);
         match command::parse(line) {
             Ok(command) => {
@@ -255,18 +255,18 @@ impl Session {
             }
             Err(error) => {
                 self.refuse(line, error.to_string());
-                Next::Continue
+                AfterCommand::Continue
             }
         }
     }
 
-    fn long_line(&mut self, start: &str) -> Next {
+    fn long_line(&mut self, start: &str) -> AfterCommand {
         const SHOWN: usize = 60;
         let shown: String = start.chars().take(SHOWN).collect();
         self.output.received(&format!("{shown}..."));
         let reason = format!("'{shown}...' is longer than {MAX_LINE_BYTES} bytes");
         self.refuse(start, reason);
-        Next::Continue
+        AfterCommand::Continue
     }
 
     /// Refuses an invalid line. Usually it has no effect, but an invalid `position` leaves no position to search.
@@ -293,13 +293,13 @@ impl Session {
     }
 
     /// Executes the command, or defers it if it has to wait for the search.
-    fn receive(&mut self, command: Command) -> Next {
+    fn receive(&mut self, command: Command) -> AfterCommand {
         match command {
             Command::Nothing => {}
             Command::Quit => {
                 self.deferred.push_back(Deferred::Command(Command::Quit));
                 if self.should_quit() {
-                    return Next::Quit;
+                    return AfterCommand::Quit;
                 }
             }
             Command::IsReady => self.is_ready(),
@@ -322,7 +322,7 @@ impl Session {
             }
             other => self.execute(other),
         }
-        Next::Continue
+        AfterCommand::Continue
     }
 
     /// The expected reply was played. This applies to the last `go ponder`, which may still be deferred.
@@ -456,11 +456,11 @@ impl Session {
         }
     }
 
-    fn search_ended(&mut self, ended: Ended) -> Next {
+    fn search_ended(&mut self, ended: Ended) -> AfterCommand {
         self.engine.search_ended(ended);
         while !self.engine.is_searching() {
             match self.deferred.pop_front() {
-                Some(Deferred::Command(Command::Quit)) => return Next::Quit,
+                Some(Deferred::Command(Command::Quit)) => return AfterCommand::Quit,
                 Some(Deferred::Command(command)) => self.execute(command),
                 Some(Deferred::Search(search)) => self.engine.search(search),
                 Some(Deferred::InvalidPosition(reason)) => self.engine.refuse_position(reason),
@@ -468,7 +468,7 @@ impl Session {
             }
         }
         if self.should_quit() {
-            return Next::Quit;
+            return AfterCommand::Quit;
         }
         // An infinite search must not block: the end of the input, another `go`, or an early `stop` end it.
         let another = self.deferred.iter().any(Deferred::is_search);
@@ -488,18 +488,18 @@ impl Session {
         stop.and_then(|index| self.deferred.remove(index)).is_some()
     }
 
-    fn end_of_input(&mut self) -> Next {
+    fn end_of_input(&mut self) -> AfterCommand {
         self.input_ended = true;
         self.engine.end_endless();
         self.next_after_input()
     }
 
-    fn next_after_input(&mut self) -> Next {
+    fn next_after_input(&mut self) -> AfterCommand {
         if self.input_ended && !self.engine.is_searching() && self.deferred.is_empty() {
             self.engine.wait_until_ready();
-            Next::Quit
+            AfterCommand::Quit
         } else {
-            Next::Continue
+            AfterCommand::Continue
         }
     }
 

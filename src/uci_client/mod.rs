@@ -188,7 +188,7 @@ pub struct Client {
     pub name: String,
     process: Process,
     input: CommandWriter,
-    lines: Lines,
+    lines: LineReceiver,
     error_output: ErrorOutput,
     options: Vec<AnnouncedOption>,
     /// The first error report since the start that no one has seen yet.
@@ -505,7 +505,7 @@ fn error_report(line: &str) -> Option<String> {
 }
 
 /// The lines of an engine's output, each with the time when it arrived.
-type Lines = Receiver<(Instant, String)>;
+type LineReceiver = Receiver<(Instant, String)>;
 
 /// What is kept of an engine's error output.
 type ErrorOutput = Arc<Mutex<ErrorLines>>;
@@ -551,7 +551,7 @@ impl ErrorLines {
 fn start_threads(
     process: &mut Process,
     is_pondering: &Arc<AtomicBool>,
-) -> io::Result<(CommandWriter, Lines, ErrorOutput)> {
+) -> io::Result<(CommandWriter, LineReceiver, ErrorOutput)> {
     let (Some(input), Some(output), Some(errors)) = process.take_pipes() else {
         // All three were configured as pipes.
         return Err(io::ErrorKind::BrokenPipe.into());
@@ -568,7 +568,7 @@ fn start_threads(
 fn read_lines(
     output: impl Read + Send + 'static,
     is_pondering: Arc<AtomicBool>,
-) -> io::Result<Lines> {
+) -> io::Result<LineReceiver> {
     let (sender, lines) = channel::bounded(MAX_QUEUED_LINES);
     threads::spawn("engine output", move || {
         let mut output = BufReader::new(output);

@@ -13,7 +13,7 @@ use ort::{
 use scorn::{
     lc0::KERNEL_DOMAIN,
     network::backend::ort::{
-        kernels::kind::Kind,
+        kernels::kind::OperatorKind,
         plan::{Built, ExecutionProvider, SessionContext},
     },
 };
@@ -28,7 +28,7 @@ pub struct ReferenceProvider;
 impl ExecutionProvider for ReferenceProvider {
     fn configure(&self, builder: SessionBuilder, _: &SessionContext<'_>) -> Built {
         let domain = OperatorDomain::new(KERNEL_DOMAIN).unwrap();
-        let domain = Kind::ALL
+        let domain = OperatorKind::ALL
             .into_iter()
             .fold(domain, |domain, kind| domain.add(Reference(kind)).unwrap());
         builder.with_operators(domain)
@@ -36,7 +36,7 @@ impl ExecutionProvider for ReferenceProvider {
 }
 
 /// An operator, with 32-bit floats in place of 16-bit ones.
-struct Reference(Kind);
+struct Reference(OperatorKind);
 
 impl Operator for Reference {
     type Kernel<'attr> = BoxedKernel<'attr>;
@@ -61,10 +61,12 @@ impl Operator for Reference {
     fn create_kernel<'attr>(&self, context: &KernelContext<'attr>) -> Result<BoxedKernel<'attr>> {
         let (kind, activation) = (self.0, context.get::<i64>("activation").unwrap_or(-1));
         Ok(Box::new(move |context: &ComputeContext| match kind {
-            Kind::UnpackPlanes => unpack_planes(context),
-            Kind::LegalMoves => legal_moves(context),
-            Kind::SqueezeExcite => squeeze_excite(context, activation),
-            Kind::BiasActivation | Kind::BiasSumActivation => bias_activation(context, activation),
+            OperatorKind::UnpackPlanes => unpack_planes(context),
+            OperatorKind::LegalMoves => legal_moves(context),
+            OperatorKind::SqueezeExcite => squeeze_excite(context, activation),
+            OperatorKind::BiasActivation | OperatorKind::BiasSumActivation => {
+                bias_activation(context, activation)
+            }
         }))
     }
 }

@@ -97,6 +97,69 @@ fn comments_have_at_most_120_columns() {
     assert!(long.is_empty(), "\n{}", long.join("\n"));
 }
 
+/// Files whose types have the names that a format gives them.
+const NAMED_BY_A_FORMAT: [&[&str]; 2] = [&["lc0", "proto"], &["lc0", "onnx", "proto"]];
+
+#[test]
+fn a_type_name_exists_once() {
+    let sources = sources();
+    let mut only_in_tests = BTreeSet::new();
+    let mut names: BTreeMap<String, BTreeSet<&Module>> = BTreeMap::new();
+    for (module, text) in &sources {
+        let (types, test_modules) = declared(text);
+        only_in_tests.extend(test_modules.into_iter().map(|name| {
+            let mut path = module.clone();
+            path.push(name);
+            path
+        }));
+        for name in types {
+            names.entry(name).or_default().insert(module);
+        }
+    }
+    assert!(names.len() > 500 && only_in_tests.len() > 2);
+    let is_known = |module: &&&Module| {
+        !NAMED_BY_A_FORMAT.contains(&&*module.iter().map(String::as_str).collect::<Vec<_>>())
+            && !only_in_tests.iter().any(|known| module.starts_with(known))
+    };
+    let several: Vec<String> = names
+        .iter()
+        .map(|(name, modules)| (name, modules.iter().filter(is_known).collect::<Vec<_>>()))
+        .filter(|(_, modules)| modules.len() > 1)
+        .map(|(name, modules)| format!("{name}: {modules:?}"))
+        .collect();
+    assert!(several.is_empty(), "\n{}", several.join("\n"));
+}
+
+/// The types and traits of a file outside of its functions and tests, and its submodules that are only compiled for
+/// tests.
+fn declared(text: &str) -> (Vec<String>, Vec<String>) {
+    let tokens = tokens(text);
+    let (mut types, mut test_modules) = (Vec::new(), Vec::new());
+    let (mut at, mut depth) = (0, 0);
+    while at < tokens.len() {
+        let next = tokens.get(at + 1);
+        match tokens[at].as_str() {
+            "#[cfg(test)]" => {
+                let end = after_item(&tokens, at + 1);
+                let item = &tokens[at..end];
+                if let Some(place) = item.iter().position(|token| token == "mod")
+                    && item.last().is_some_and(|last| last == ";")
+                {
+                    test_modules.push(item[place + 1].clone());
+                }
+                at = end;
+                continue;
+            }
+            "{" | "(" | "[" => depth += 1,
+            "}" | ")" | "]" => depth -= 1,
+            "struct" | "enum" | "trait" | "type" if depth == 0 => types.extend(next.cloned()),
+            _ => {}
+        }
+        at += 1;
+    }
+    (types, test_modules)
+}
+
 /// The text of every file of `src`.
 fn sources() -> BTreeMap<Module, String> {
     let mut sources = BTreeMap::new();

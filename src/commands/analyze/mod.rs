@@ -15,7 +15,7 @@ use anyhow::{Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use shakmaty::Color;
 
-use self::output::Output;
+use self::output::ResultOutput;
 use crate::{
     analysis::{
         annotate,
@@ -35,7 +35,7 @@ use crate::{
     },
     options::{
         Effect, Options,
-        layers::{Resolved, Source},
+        layers::{OptionSource, Resolved},
     },
     player::{Load, Player},
     search::{Limits, StopSignal},
@@ -145,11 +145,11 @@ impl AnalyzeArgs {
     /// The options, with those that a review of whole games needs.
     fn options(&self, mut resolved: Resolved) -> Options {
         if resolved.options().analyse_mode {
-            resolved.override_by(Source::Analysis, Options::disable_randomness);
+            resolved.override_by(OptionSource::Analysis, Options::disable_randomness);
         }
         if self.is_reviewed() {
-            let is_limit_set = resolved.source_of("ScLimit") != Source::Default;
-            resolved.override_by(Source::Command, |options| {
+            let is_limit_set = resolved.source_of("ScLimit") != OptionSource::Default;
+            resolved.override_by(OptionSource::Command, |options| {
                 options.multi_pv = options.multi_pv.max(REVIEW_LINES);
                 if !is_limit_set {
                     options.sc_limit = REVIEW_LIMIT;
@@ -247,7 +247,7 @@ fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
     // Before there are unfinished files. Without handlers, signals end the program as usual.
     let _ = interrupt::on_signal(move || signal.stop());
     let pages = Pages::create(args, &inputs)?;
-    let writer = Output::new(args, &inputs)?;
+    let writer = ResultOutput::new(args, &inputs)?;
     if let Some(reason) = opponent::why_idle(&player.options) {
         eprint_line(format_args!("scorn: {reason}"));
     }
@@ -256,7 +256,7 @@ fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
         false => None,
     };
     let about = search_settings(&limits, &player.options, opponents.is_some());
-    let mut batch = Batch {
+    let mut batch = BatchAnalysis {
         args,
         settings,
         analyzer: Analyzer::new(player, limits, args.moves, opponents, stop.clone()),
@@ -289,12 +289,12 @@ fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
 }
 
 /// The analysis of one position after the other.
-struct Batch<'a> {
+struct BatchAnalysis<'a> {
     args: &'a AnalyzeArgs,
     /// The fingerprint of all that determines the results, except the models of the players.
     settings: String,
     analyzer: Analyzer,
-    writer: Output,
+    writer: ResultOutput,
     bar: ProgressBar,
     reviewer: Reviewer,
     score: SuiteScore,
@@ -304,7 +304,7 @@ struct Batch<'a> {
     bad: u64,
 }
 
-impl Batch<'_> {
+impl BatchAnalysis<'_> {
     /// Analyses all positions, or those before `stop` was set.
     fn analyze(&mut self, stop: &StopSignal) -> Result<()> {
         for item in self.args.items()? {

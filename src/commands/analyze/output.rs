@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The destination of results.
-pub enum Output {
+pub enum ResultOutput {
     /// Nothing; a report is written at the end.
     Silent,
     /// Text on standard output.
@@ -27,17 +27,17 @@ pub enum Output {
     File(ResultFile),
 }
 
-impl Output {
+impl ResultOutput {
     /// The output that the arguments select. `inputs` are as for [`ResultFile::open`].
     ///
     /// # Errors
     /// As [`ResultFile::open`].
-    pub fn new(args: &AnalyzeArgs, inputs: &[PathBuf]) -> Result<Output> {
+    pub fn new(args: &AnalyzeArgs, inputs: &[PathBuf]) -> Result<ResultOutput> {
         Ok(match &args.output {
-            Some(path) => Output::File(ResultFile::open(path, inputs, args.is_reviewed())?),
-            None if args.json => Output::Json,
-            None if args.is_reviewed() => Output::Silent,
-            None => Output::Text,
+            Some(path) => ResultOutput::File(ResultFile::open(path, inputs, args.is_reviewed())?),
+            None if args.json => ResultOutput::Json,
+            None if args.is_reviewed() => ResultOutput::Silent,
+            None => ResultOutput::Text,
         })
     }
 
@@ -47,14 +47,14 @@ impl Output {
     /// As [`ResultFile::already_done`].
     pub fn already_done(&mut self, item: &Item, settings: &str) -> Result<Option<&EarlierResult>> {
         match self {
-            Output::File(file) => file.already_done(item, settings),
+            ResultOutput::File(file) => file.already_done(item, settings),
             _ => Ok(None),
         }
     }
 
     /// Whether a later run can continue an analysis with this output.
     pub fn can_be_continued(&self) -> bool {
-        matches!(self, Output::File(file) if file.can_be_continued())
+        matches!(self, ResultOutput::File(file) if file.can_be_continued())
     }
 
     /// Checks that all positions of the earlier run were part of this one.
@@ -63,7 +63,7 @@ impl Output {
     /// When the earlier run had more positions.
     pub fn check_complete(&self) -> Result<()> {
         match self {
-            Output::File(file) => file.check_complete(),
+            ResultOutput::File(file) => file.check_complete(),
             _ => Ok(()),
         }
     }
@@ -74,10 +74,10 @@ impl Output {
     /// When it cannot be written.
     pub fn write(&mut self, record: &PositionRecord, item: &Item) -> Result<()> {
         let text = match self {
-            Output::Silent => return Ok(()),
-            Output::File(file) => return file.write(record),
-            Output::Json => serde_json::to_string(record)? + "\n",
-            Output::Text => text(record, item),
+            ResultOutput::Silent => return Ok(()),
+            ResultOutput::File(file) => return file.write(record),
+            ResultOutput::Json => serde_json::to_string(record)? + "\n",
+            ResultOutput::Text => text(record, item),
         };
         terminal::print(text)
             .and_then(|()| std::io::stdout().flush())

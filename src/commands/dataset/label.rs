@@ -118,7 +118,7 @@ impl LabelCounts {
 }
 
 /// The output, with the records that wait for a good answer after them.
-struct Output {
+struct LabelOutput {
     writer: RecordWriter,
     counts: LabelCounts,
     /// Records without a legal answer since the last one that has one.
@@ -127,11 +127,11 @@ struct Output {
     has_moves: bool,
 }
 
-impl Output {
+impl LabelOutput {
     /// Continues the file of an earlier run, or starts it.
-    fn open(path: &Path, job: &RecordJob) -> Result<Output> {
+    fn open(path: &Path, job: &RecordJob) -> Result<LabelOutput> {
         let counts = LabelCounts::of_file(path);
-        Ok(Output {
+        Ok(LabelOutput {
             writer: RecordWriter::append(path, job)?,
             counts,
             unlabelled: Vec::new(),
@@ -228,7 +228,7 @@ pub fn run(args: &LabelArgs) -> Result<LabelCounts> {
     }
     let settings = args.settings(&options, teacher.name());
     let job = RecordJob::new(&settings, std::slice::from_ref(&args.input), layout, 1)?;
-    let mut out = Output::open(&args.out, &job)?;
+    let mut out = LabelOutput::open(&args.out, &job)?;
     let total = reader.count;
     ensure!(
         out.number() <= total,

@@ -36,7 +36,7 @@ pub struct PlanesArgs {
 
 /// Counts of converted games.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
+struct PlaneCounts {
     games: u64,
     positions: u64,
     /// Games that cannot be read.
@@ -50,7 +50,7 @@ struct Counts {
 pub fn run(args: &PlanesArgs, options: &Options) -> Result<String> {
     let file = NewFile::create(&args.out, args.force, &args.inputs)?;
     let (file, counts) = write_games(args, options.history_fill, file)?;
-    let Counts {
+    let PlaneCounts {
         games,
         positions,
         wrong,
@@ -66,11 +66,11 @@ pub fn run(args: &PlanesArgs, options: &Options) -> Result<String> {
 }
 
 /// Writes the positions of all games to `out`, which is returned, in large pieces.
-fn write_games<W: Write>(args: &PlanesArgs, fill: HistoryFill, out: W) -> Result<(W, Counts)> {
+fn write_games<W: Write>(args: &PlanesArgs, fill: HistoryFill, out: W) -> Result<(W, PlaneCounts)> {
     let cannot_write = || format!("cannot write {}", args.out.display());
     let mut out = BufWriter::new(out);
     let encoding = Encoding::from(args.encoding);
-    let mut counts = Counts::default();
+    let mut counts = PlaneCounts::default();
     for path in &args.inputs {
         for game in Reader::open(path)? {
             match game {

@@ -19,7 +19,7 @@ use crate::{
     dataset::searched::is_searched,
     files::{self, output::NewFile},
     labeling::{
-        misjudged::{Misjudged, MisjudgedSummary, Sample},
+        misjudged::{Misjudged, MisjudgedSummary, PositionSample},
         search_stats,
         searcher::Searcher,
     },
@@ -116,7 +116,7 @@ struct Counted {
     /// The controller's path, if the run adjusted ScLimit between batches of games.
     path: Vec<Step>,
     /// Positions of the games that are searched.
-    sample: Sample,
+    sample: PositionSample,
     misjudged: Misjudged,
 }
 
@@ -283,7 +283,7 @@ fn count(path: &Path, judge: Option<&Judge>, deep_sample: usize) -> Result<Count
         sc_limit: None,
         broken: 0,
         path: Vec::new(),
-        sample: Sample::new(deep_sample, SAMPLE_SEED),
+        sample: PositionSample::new(deep_sample, SAMPLE_SEED),
         misjudged: Misjudged::default(),
     };
     let files = match path.is_dir() {

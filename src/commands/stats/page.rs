@@ -11,7 +11,7 @@ use super::{
 use crate::{
     selfplay::controller::Step,
     stats::{
-        clusters::{Estimate, SpreadSummary},
+        clusters::{MeanEstimate, SpreadSummary},
         page::Page,
         paper,
         plot::{MarkStyle, Plot, Point, Series},
@@ -214,7 +214,7 @@ fn shares_plot(
     first: &SpreadSummary,
     quantity: &str,
 ) -> Plot {
-    let point = |x: usize, share: &Estimate| (x as f64, share.mean, Some(share.interval()));
+    let point = |x: usize, share: &MeanEstimate| (x as f64, share.mean, Some(share.interval()));
     let thresholds = first.at_least.iter().enumerate();
     let series = thresholds.map(|(index, at)| {
         let shares = spreads.iter().enumerate();

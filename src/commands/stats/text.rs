@@ -5,7 +5,7 @@ use crate::{
     labeling::misjudged::MisjudgedSummary,
     selfplay::controller::Step,
     stats::{
-        clusters::{Estimate, SpreadSummary},
+        clusters::{MeanEstimate, SpreadSummary},
         games::Summary,
         paper,
         policy::PolicySummary,
@@ -133,14 +133,14 @@ fn spread_text(spread: &SpreadSummary) -> String {
 }
 
 /// A mean with its error.
-pub(super) fn number(estimate: &Estimate) -> String {
+pub(super) fn number(estimate: &MeanEstimate) -> String {
     let error = estimate.error;
     let error = error.map_or(String::new(), |error| format!(" ±{error:.3}"));
     format!("{:.3}{error}", estimate.mean)
 }
 
 /// A share in per cent with its error.
-pub(super) fn percent(share: &Estimate) -> String {
+pub(super) fn percent(share: &MeanEstimate) -> String {
     let error = share.error;
     let error = error.map_or(String::new(), |error| format!(" ±{:.2}", 100.0 * error));
     format!("{:.2}{error} %", 100.0 * share.mean)

@@ -30,12 +30,12 @@ pub struct Merged<E> {
     largest: usize,
     /// Batches that are evaluated at the same time.
     at_once: usize,
-    state: Mutex<State>,
+    state: Mutex<Merging>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Merging {
     /// The number of the next batch that comes.
     next: u64,
     waiting: Vec<(u64, Batch)>,

@@ -71,7 +71,7 @@ impl Rule {
 
 /// One child's share in a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Share {
+pub struct ReplyShare {
     /// Visits of the child when the node froze.
     pub count: u32,
     /// Visits that searched after the freeze (see [`DrawRatio`]).
@@ -94,7 +94,7 @@ pub struct ReplyRecord {
     /// The side to move at the node.
     pub side: Color,
     /// Per child slot.
-    pub shares: Vec<Share>,
+    pub shares: Vec<ReplyShare>,
     /// Sum of the counts.
     pub(in crate::search) total: u32,
     /// Counted visits that are not backed up yet.
@@ -184,7 +184,7 @@ impl ReplyRecords {
 
     /// Bytes in use.
     pub fn memory(&self) -> usize {
-        self.list.len() * size_of::<ReplyRecord>() + self.shares * size_of::<Share>()
+        self.list.len() * size_of::<ReplyRecord>() + self.shares * size_of::<ReplyShare>()
     }
 
     pub(in crate::search) fn get_mut(&mut self, index: u32) -> &mut ReplyRecord {
@@ -195,7 +195,7 @@ impl ReplyRecords {
     pub(in crate::search) fn make_room(&mut self, index: u32, children: u8) {
         let shares = &mut self.list[index as usize].shares;
         let missing = usize::from(children).saturating_sub(shares.len());
-        shares.resize(shares.len() + missing, Share::default());
+        shares.resize(shares.len() + missing, ReplyShare::default());
         self.shares += missing;
     }
 }

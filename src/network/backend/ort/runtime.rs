@@ -242,10 +242,10 @@ impl Runtime {
 }
 
 /// A library, and the option or variable that names it, if one does.
-type Found = (PathBuf, Option<&'static str>);
+type FoundLibrary = (PathBuf, Option<&'static str>);
 
 /// The library's file, made absolute.
-fn find(explicit: &str) -> Result<Found, RuntimeError> {
+fn find(explicit: &str) -> Result<FoundLibrary, RuntimeError> {
     if !explicit.is_empty() {
         return named(LIBRARY_OPTION, Path::new(explicit));
     }
@@ -265,7 +265,7 @@ fn find(explicit: &str) -> Result<Found, RuntimeError> {
     Ok((library, None))
 }
 
-fn named(named_by: &'static str, path: &Path) -> Result<Found, RuntimeError> {
+fn named(named_by: &'static str, path: &Path) -> Result<FoundLibrary, RuntimeError> {
     let library = library_in(path).ok_or_else(|| RuntimeError::NotThere {
         named_by,
         path: path.to_owned(),

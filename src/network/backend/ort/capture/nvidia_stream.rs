@@ -57,16 +57,16 @@ struct OnStream {
     /// The address of the stream.
     stream: usize,
     /// Scorn's own operators, if the model has some.
-    operators: Option<Operators>,
+    operators: Option<SharedOperators>,
 }
 
 /// Operators for several sessions.
-struct Operators(Arc<OperatorDomain>);
+struct SharedOperators(Arc<OperatorDomain>);
 
 // SAFETY: sessions only read it, and the operators themselves may be shared.
-unsafe impl Send for Operators {}
+unsafe impl Send for SharedOperators {}
 // SAFETY: as above.
-unsafe impl Sync for Operators {}
+unsafe impl Sync for SharedOperators {}
 
 impl Debug for OnStream {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -83,7 +83,7 @@ impl ExecutionProvider for OnStream {
         let provider = unsafe { self.cuda.build().with_compute_stream(stream) };
         let provider = provider.with_cuda_graph(true).build().error_on_failure();
         let builder = match &self.operators {
-            Some(Operators(operators)) => builder.with_operators(Arc::clone(operators))?,
+            Some(SharedOperators(operators)) => builder.with_operators(Arc::clone(operators))?,
             None => builder,
         };
         only_on_device(builder.with_execution_providers([provider])?, context.model)
@@ -159,7 +159,7 @@ where
 }
 
 /// One batch size.
-struct Place {
+struct CapturedBatch {
     graph: Option<CudaGraph>,
     binding: IoBinding,
     options: RunOptions<NoSelectedOutputs>,
@@ -173,11 +173,11 @@ struct Place {
 }
 
 // SAFETY: graphs and bindings may be used by any thread, though by one at a time, which `&mut` ensures.
-unsafe impl Send for Place {}
+unsafe impl Send for CapturedBatch {}
 
 /// One stream of a GPU with a network. What depends on something comes before it.
 pub struct NvidiaStream {
-    places: Vec<Place>,
+    places: Vec<CapturedBatch>,
     sessions: Vec<Session>,
     /// What the processor sleeps on.
     done: CudaEvent,
@@ -223,7 +223,7 @@ impl NvidiaStream {
                     reason = "it is wrapped because of that"
                 )]
                 let domain = Arc::new(domain);
-                Some(Operators(domain))
+                Some(SharedOperators(domain))
             }
         };
         let settings = SessionSettings {
@@ -246,7 +246,7 @@ impl NvidiaStream {
     }
 
     /// The buffers of a batch size, bound to the session that was made last.
-    fn place(&self, binding: &Binding, device: i32) -> Result<Place, String> {
+    fn place(&self, binding: &Binding, device: i32) -> Result<CapturedBatch, String> {
         let number = self.sessions.len().checked_sub(1);
         let session = number.and_then(|number| self.sessions.get(number));
         let (Some(number), Some(session)) = (number, session) else {
@@ -266,7 +266,7 @@ impl NvidiaStream {
             done.map_err(text)?;
             outputs.push(pair);
         }
-        Ok(Place {
+        Ok(CapturedBatch {
             graph: None,
             options: run_options().map_err(text)?,
             masks: input(&mut bound, context, &allocator, &binding.masks)?,

@@ -1,8 +1,8 @@
 //! How each operator's kernel is started: on which blocks, with which parameters. It needs no GPU.
 
 use super::{
-    kind::Kind,
-    launch::{Grid, Kernel, Parameter},
+    kind::OperatorKind,
+    launch::{GpuKernel, Grid, Parameter},
 };
 
 /// Threads of a block that computes vectors.
@@ -18,7 +18,7 @@ const SQUARES: usize = 64;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Call {
     /// The kernel.
-    pub kernel: Kernel,
+    pub kernel: GpuKernel,
     /// Its blocks.
     pub grid: Grid,
     /// Its parameters, in their order in `kernels.cu`.
@@ -26,7 +26,7 @@ pub struct Call {
 }
 
 /// The tensors of an operator, and its activation.
-pub struct Tensors<'a> {
+pub struct CallTensors<'a> {
     /// The shapes of the inputs.
     pub shapes: &'a [Vec<i64>],
     /// Their addresses in the GPU's memory.
@@ -37,7 +37,7 @@ pub struct Tensors<'a> {
     pub activation: i32,
 }
 
-impl Tensors<'_> {
+impl CallTensors<'_> {
     /// A dimension of an input.
     fn size(&self, input: usize, dimension: usize) -> Option<usize> {
         usize::try_from(*self.shapes.get(input)?.get(dimension)?).ok()
@@ -80,18 +80,18 @@ impl Tensors<'_> {
 
 impl Call {
     /// The call of an operator on these tensors; `None` if they do not fit.
-    pub fn new(kind: Kind, tensors: &Tensors<'_>) -> Option<Call> {
+    pub fn new(kind: OperatorKind, tensors: &CallTensors<'_>) -> Option<Call> {
         match kind {
-            Kind::UnpackPlanes => unpack_planes(tensors),
-            Kind::BiasActivation => bias_activation(tensors),
-            Kind::BiasSumActivation => bias_sum_activation(tensors),
-            Kind::SqueezeExcite => squeeze_excite(tensors),
-            Kind::LegalMoves => legal_moves(tensors),
+            OperatorKind::UnpackPlanes => unpack_planes(tensors),
+            OperatorKind::BiasActivation => bias_activation(tensors),
+            OperatorKind::BiasSumActivation => bias_sum_activation(tensors),
+            OperatorKind::SqueezeExcite => squeeze_excite(tensors),
+            OperatorKind::LegalMoves => legal_moves(tensors),
         }
     }
 }
 
-fn unpack_planes(tensors: &Tensors<'_>) -> Option<Call> {
+fn unpack_planes(tensors: &CallTensors<'_>) -> Option<Call> {
     let (batch, planes) = (tensors.size(0, 0)?, tensors.size(0, 1)?);
     let scalars = tensors.size(1, 1)?;
     // Planes are written in pairs.
@@ -99,17 +99,17 @@ fn unpack_planes(tensors: &Tensors<'_>) -> Option<Call> {
     // Factors of planes, and their bytes.
     let shared = planes * 4 + planes * 8;
     fits.then_some(Call {
-        kernel: Kernel::UnpackPlanes,
+        kernel: GpuKernel::UnpackPlanes,
         grid: block_a_position(batch, THREADS, shared)?,
         parameters: tensors.parameters([0, 1, 2], &[planes, scalars])?,
     })
 }
 
-fn bias_activation(tensors: &Tensors<'_>) -> Option<Call> {
+fn bias_activation(tensors: &CallTensors<'_>) -> Option<Call> {
     let (numbers, channels) = numbers_and_channels(tensors)?;
     let (kernel, width) = match channels % VECTOR {
-        0 => (Kernel::BiasActivation, VECTOR),
-        _ => (Kernel::BiasActivationAny, 1),
+        0 => (GpuKernel::BiasActivation, VECTOR),
+        _ => (GpuKernel::BiasActivationAny, 1),
     };
     Some(Call {
         kernel,
@@ -118,26 +118,26 @@ fn bias_activation(tensors: &Tensors<'_>) -> Option<Call> {
     })
 }
 
-fn bias_sum_activation(tensors: &Tensors<'_>) -> Option<Call> {
+fn bias_sum_activation(tensors: &CallTensors<'_>) -> Option<Call> {
     let (numbers, channels) = numbers_and_channels(tensors)?;
     let fits = channels % VECTOR == 0 && tensors.count(2)? == numbers;
     let integers = [numbers / VECTOR, channels / VECTOR];
     fits.then_some(Call {
-        kernel: Kernel::BiasSumActivation,
+        kernel: GpuKernel::BiasSumActivation,
         grid: thread_each(numbers / VECTOR)?,
         parameters: tensors.with_activation([0, 1, 2], &integers)?,
     })
 }
 
 /// The numbers of a tensor, and its channels, which are its last dimension and the length of the bias.
-fn numbers_and_channels(tensors: &Tensors<'_>) -> Option<(usize, usize)> {
+fn numbers_and_channels(tensors: &CallTensors<'_>) -> Option<(usize, usize)> {
     let channels = tensors.count(1)?;
     let last = *tensors.shapes.first()?.last()?;
     let fits = channels > 0 && usize::try_from(last) == Ok(channels);
     fits.then_some((tensors.count(0)?, channels))
 }
 
-fn squeeze_excite(tensors: &Tensors<'_>) -> Option<Call> {
+fn squeeze_excite(tensors: &CallTensors<'_>) -> Option<Call> {
     let (batch, channels, hidden) = (tensors.size(0, 0)?, tensors.size(0, 3)?, tensors.count(4)?);
     let numbers = batch * SQUARES * channels;
     let expected = [
@@ -155,10 +155,10 @@ fn squeeze_excite(tensors: &Tensors<'_>) -> Option<Call> {
         && channels % VECTOR == 0
         && (1..=VECTOR * THREADS as usize).contains(&hidden);
     let (kernel, threads) = match channels {
-        0..=64 => (Kernel::SqueezeExcite2, THREADS),
-        65..=128 => (Kernel::SqueezeExcite4, THREADS),
-        129..=256 => (Kernel::SqueezeExcite8, THREADS),
-        257..=512 => (Kernel::SqueezeExcite8, 2 * THREADS),
+        0..=64 => (GpuKernel::SqueezeExcite2, THREADS),
+        65..=128 => (GpuKernel::SqueezeExcite4, THREADS),
+        129..=256 => (GpuKernel::SqueezeExcite8, THREADS),
+        257..=512 => (GpuKernel::SqueezeExcite8, 2 * THREADS),
         _ => return None,
     };
     let shared = squeeze_excite_bytes(channels, hidden, threads);
@@ -169,12 +169,12 @@ fn squeeze_excite(tensors: &Tensors<'_>) -> Option<Call> {
     })
 }
 
-fn legal_moves(tensors: &Tensors<'_>) -> Option<Call> {
+fn legal_moves(tensors: &CallTensors<'_>) -> Option<Call> {
     let (batch, logits) = (tensors.size(0, 0)?, tensors.size(0, 1)?);
     let slots = tensors.size(2, 1)?;
     let fits = tensors.size(2, 0)? == batch && slots % 32 == 0 && (32..=1024).contains(&slots);
     fits.then_some(Call {
-        kernel: Kernel::LegalMoves,
+        kernel: GpuKernel::LegalMoves,
         grid: block_a_position(batch, u32::try_from(slots).ok()?, 0)?,
         parameters: tensors.parameters([0, 1, 2, 3], &[logits])?,
     })
@@ -210,9 +210,9 @@ mod tests {
 
     const ADDRESSES: [u64; 7] = [1, 2, 3, 4, 5, 6, 7];
 
-    fn call_of(kind: Kind, shapes: &[&[i64]]) -> Option<Call> {
+    fn call_of(kind: OperatorKind, shapes: &[&[i64]]) -> Option<Call> {
         let shapes: Vec<Vec<i64>> = shapes.iter().map(|shape| shape.to_vec()).collect();
-        let tensors = Tensors {
+        let tensors = CallTensors {
             shapes: &shapes,
             inputs: &ADDRESSES[..shapes.len()],
             output: 9,
@@ -231,11 +231,11 @@ mod tests {
 
     #[test]
     fn a_position_is_a_block() {
-        let call = call_of(Kind::UnpackPlanes, &[&[5, 112, 8], &[5, 1], &[112]]).unwrap();
+        let call = call_of(OperatorKind::UnpackPlanes, &[&[5, 112, 8], &[5, 1], &[112]]).unwrap();
         assert_eq!((call.grid.blocks, call.grid.shared), (5, 112 * 12));
         assert_eq!(integers(&call), [112, 1]);
         let shapes: [&[i64]; 4] = [&[5, 5120], &[1858], &[5, 256], &[1]];
-        let call = call_of(Kind::LegalMoves, &shapes).unwrap();
+        let call = call_of(OperatorKind::LegalMoves, &shapes).unwrap();
         assert_eq!((call.grid.blocks, call.grid.threads), (5, 256));
         assert_eq!(integers(&call), [5120]);
         let shapes: [&[i64]; 7] = [
@@ -247,23 +247,30 @@ mod tests {
             &[8, 128],
             &[128],
         ];
-        let call = call_of(Kind::SqueezeExcite, &shapes).unwrap();
+        let call = call_of(OperatorKind::SqueezeExcite, &shapes).unwrap();
         assert_eq!(call.grid.shared, 4 * (192 + 8 + 2048));
         assert_eq!(integers(&call), [64, 8, 6]);
     }
 
     #[test]
     fn numbers_are_taken_eight_at_a_time_where_possible() {
-        let call = call_of(Kind::BiasActivation, &[&[3, 8, 8, 64], &[64]]).unwrap();
-        assert_eq!((call.kernel, call.grid.blocks), (Kernel::BiasActivation, 6));
-        assert_eq!(integers(&call), [3 * 64 * 8, 8, 6]);
-        let call = call_of(Kind::BiasActivation, &[&[100, 3], &[3]]).unwrap();
+        let call = call_of(OperatorKind::BiasActivation, &[&[3, 8, 8, 64], &[64]]).unwrap();
         assert_eq!(
             (call.kernel, call.grid.blocks),
-            (Kernel::BiasActivationAny, 2)
+            (GpuKernel::BiasActivation, 6)
+        );
+        assert_eq!(integers(&call), [3 * 64 * 8, 8, 6]);
+        let call = call_of(OperatorKind::BiasActivation, &[&[100, 3], &[3]]).unwrap();
+        assert_eq!(
+            (call.kernel, call.grid.blocks),
+            (GpuKernel::BiasActivationAny, 2)
         );
         assert_eq!(integers(&call), [300, 3, 6]);
-        let call = call_of(Kind::BiasSumActivation, &[&[64, 32], &[32], &[64, 32]]).unwrap();
+        let call = call_of(
+            OperatorKind::BiasSumActivation,
+            &[&[64, 32], &[32], &[64, 32]],
+        )
+        .unwrap();
         let addresses = [1, 2, 3, 9].map(Parameter::Address);
         assert_eq!(call.parameters[..4], addresses);
     }
@@ -279,13 +286,19 @@ mod tests {
             &[8, 1040],
             &[1040],
         ];
-        let wrong: [(Kind, &[&[i64]]); 6] = [
-            (Kind::SqueezeExcite, &wide),
-            (Kind::UnpackPlanes, &[&[5, 111, 8], &[5, 1], &[111]]),
-            (Kind::BiasActivation, &[&[3, 8, 8, 64], &[32]]),
-            (Kind::BiasSumActivation, &[&[64, 32], &[32], &[64, 16]]),
-            (Kind::BiasSumActivation, &[&[64, 3], &[3], &[64, 3]]),
-            (Kind::LegalMoves, &[&[5, 5120], &[1858], &[5, 250], &[1]]),
+        let wrong: [(OperatorKind, &[&[i64]]); 6] = [
+            (OperatorKind::SqueezeExcite, &wide),
+            (OperatorKind::UnpackPlanes, &[&[5, 111, 8], &[5, 1], &[111]]),
+            (OperatorKind::BiasActivation, &[&[3, 8, 8, 64], &[32]]),
+            (
+                OperatorKind::BiasSumActivation,
+                &[&[64, 32], &[32], &[64, 16]],
+            ),
+            (OperatorKind::BiasSumActivation, &[&[64, 3], &[3], &[64, 3]]),
+            (
+                OperatorKind::LegalMoves,
+                &[&[5, 5120], &[1858], &[5, 250], &[1]],
+            ),
         ];
         for (kind, shapes) in wrong {
             assert_eq!(call_of(kind, shapes), None, "{shapes:?}");

@@ -12,7 +12,7 @@ use ort::{
 
 /// Scorn's own operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum OperatorKind {
     /// Planes from bits.
     UnpackPlanes,
     /// activation(x + bias)
@@ -25,42 +25,42 @@ pub enum Kind {
     LegalMoves,
 }
 
-impl Kind {
+impl OperatorKind {
     /// All of them.
-    pub const ALL: [Kind; 5] = [
-        Kind::UnpackPlanes,
-        Kind::BiasActivation,
-        Kind::BiasSumActivation,
-        Kind::SqueezeExcite,
-        Kind::LegalMoves,
+    pub const ALL: [OperatorKind; 5] = [
+        OperatorKind::UnpackPlanes,
+        OperatorKind::BiasActivation,
+        OperatorKind::BiasSumActivation,
+        OperatorKind::SqueezeExcite,
+        OperatorKind::LegalMoves,
     ];
 
     /// The name of the operator in a model.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::UnpackPlanes => "UnpackPlanes",
-            Kind::BiasActivation => "BiasActivation",
-            Kind::BiasSumActivation => "BiasSumActivation",
-            Kind::SqueezeExcite => "SqueezeExcite",
-            Kind::LegalMoves => "LegalMoves",
+            OperatorKind::UnpackPlanes => "UnpackPlanes",
+            OperatorKind::BiasActivation => "BiasActivation",
+            OperatorKind::BiasSumActivation => "BiasSumActivation",
+            OperatorKind::SqueezeExcite => "SqueezeExcite",
+            OperatorKind::LegalMoves => "LegalMoves",
         }
     }
 
     /// The types of its inputs.
     pub fn inputs(self) -> &'static [TensorElementType] {
         match self {
-            Kind::UnpackPlanes => &[Uint8, Float32, Int32],
-            Kind::BiasActivation => &[Float16; 2],
-            Kind::BiasSumActivation => &[Float16; 3],
-            Kind::SqueezeExcite => &[Float16; 7],
-            Kind::LegalMoves => &[Float16, Int32, Int16, Float32],
+            OperatorKind::UnpackPlanes => &[Uint8, Float32, Int32],
+            OperatorKind::BiasActivation => &[Float16; 2],
+            OperatorKind::BiasSumActivation => &[Float16; 3],
+            OperatorKind::SqueezeExcite => &[Float16; 7],
+            OperatorKind::LegalMoves => &[Float16, Int32, Int16, Float32],
         }
     }
 
     /// The type of its output.
     pub fn output(self) -> TensorElementType {
         match self {
-            Kind::LegalMoves => Float32,
+            OperatorKind::LegalMoves => Float32,
             _ => Float16,
         }
     }
@@ -115,11 +115,11 @@ impl Kind {
     pub(super) fn output_shape(self, inputs: &[Vec<i64>]) -> Option<Vec<i64>> {
         let shape = |index: usize| inputs.get(index);
         Some(match self {
-            Kind::UnpackPlanes => match shape(0)?.as_slice() {
+            OperatorKind::UnpackPlanes => match shape(0)?.as_slice() {
                 &[batch, planes, 8] => vec![batch, 8, 8, planes],
                 _ => return None,
             },
-            Kind::LegalMoves => shape(2)?.clone(),
+            OperatorKind::LegalMoves => shape(2)?.clone(),
             _ => shape(0)?.clone(),
         })
     }

@@ -21,7 +21,7 @@ use super::PTX;
 
 /// A kernel of `kernels.cu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kernel {
+pub enum GpuKernel {
     /// `unpack_planes`
     UnpackPlanes,
     /// `bias_activation`
@@ -40,16 +40,16 @@ pub enum Kernel {
     LegalMoves,
 }
 
-impl Kernel {
-    const ALL: [(Kernel, &str); 8] = [
-        (Kernel::UnpackPlanes, "unpack_planes"),
-        (Kernel::BiasActivation, "bias_activation"),
-        (Kernel::BiasActivationAny, "bias_activation_any"),
-        (Kernel::BiasSumActivation, "bias_sum_activation"),
-        (Kernel::SqueezeExcite2, "squeeze_excite_2"),
-        (Kernel::SqueezeExcite4, "squeeze_excite_4"),
-        (Kernel::SqueezeExcite8, "squeeze_excite_8"),
-        (Kernel::LegalMoves, "legal_moves"),
+impl GpuKernel {
+    const ALL: [(GpuKernel, &str); 8] = [
+        (GpuKernel::UnpackPlanes, "unpack_planes"),
+        (GpuKernel::BiasActivation, "bias_activation"),
+        (GpuKernel::BiasActivationAny, "bias_activation_any"),
+        (GpuKernel::BiasSumActivation, "bias_sum_activation"),
+        (GpuKernel::SqueezeExcite2, "squeeze_excite_2"),
+        (GpuKernel::SqueezeExcite4, "squeeze_excite_4"),
+        (GpuKernel::SqueezeExcite8, "squeeze_excite_8"),
+        (GpuKernel::LegalMoves, "legal_moves"),
     ];
 }
 
@@ -77,7 +77,7 @@ pub enum Parameter {
 pub struct Kernels {
     context: Arc<CudaContext>,
     module: CUmodule,
-    functions: Vec<(Kernel, CUfunction)>,
+    functions: Vec<(GpuKernel, CUfunction)>,
 }
 
 // SAFETY: modules and functions may be used by any thread in which their context is current.
@@ -101,7 +101,7 @@ impl Kernels {
             module,
             functions: Vec::new(),
         };
-        for (kernel, name) in Kernel::ALL {
+        for (kernel, name) in GpuKernel::ALL {
             let name = CString::new(name).map_err(|error| error.to_string())?;
             // SAFETY: the module is loaded.
             let function = unsafe { module::get_function(kernels.module, name) };
@@ -119,7 +119,7 @@ impl Kernels {
     /// The parameters are those of the kernel, and its memory lives until it is done.
     pub unsafe fn launch(
         &self,
-        kernel: Kernel,
+        kernel: GpuKernel,
         grid: Grid,
         stream: *mut c_void,
         parameters: &[Parameter],

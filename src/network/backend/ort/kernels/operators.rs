@@ -15,8 +15,8 @@ use ort::{
 };
 
 use super::{
-    call::{Call, Tensors},
-    kind::Kind,
+    call::{Call, CallTensors},
+    kind::OperatorKind,
     launch::Kernels,
 };
 use crate::lc0::KERNEL_DOMAIN;
@@ -35,16 +35,16 @@ pub fn domain(kernels: &Arc<Kernels>) -> Result<OperatorDomain> {
         kernels: Arc::clone(kernels),
     };
     OperatorDomain::new(KERNEL_DOMAIN)?
-        .add(operator(Kind::UnpackPlanes))?
-        .add(in_place(Kind::BiasActivation))?
-        .add(in_place(Kind::BiasSumActivation))?
-        .add(in_place(Kind::SqueezeExcite))?
-        .add(operator(Kind::LegalMoves))
+        .add(operator(OperatorKind::UnpackPlanes))?
+        .add(in_place(OperatorKind::BiasActivation))?
+        .add(in_place(OperatorKind::BiasSumActivation))?
+        .add(in_place(OperatorKind::SqueezeExcite))?
+        .add(operator(OperatorKind::LegalMoves))
 }
 
 /// An operator. Its output may be in the place of its first input if `IN_PLACE`.
 struct CudaOperator<const IN_PLACE: bool> {
-    kind: Kind,
+    kind: OperatorKind,
     kernels: Arc<Kernels>,
 }
 
@@ -84,7 +84,12 @@ impl<const IN_PLACE: bool> Operator for CudaOperator<IN_PLACE> {
 }
 
 /// Queues an operator's kernel.
-fn compute(kind: Kind, activation: i32, kernels: &Kernels, context: &ComputeContext) -> Result<()> {
+fn compute(
+    kind: OperatorKind,
+    activation: i32,
+    kernels: &Kernels,
+    context: &ComputeContext,
+) -> Result<()> {
     let (mut shapes, mut addresses) = (Vec::new(), Vec::new());
     for index in 0..kind.inputs().len() {
         let value = context.input(index)?.ok_or_else(|| missing(kind))?;
@@ -98,7 +103,7 @@ fn compute(kind: Kind, activation: i32, kernels: &Kernels, context: &ComputeCont
         .ok_or_else(|| missing(kind))?;
     let output = output.downcast::<DynTensorValueType>()?;
     let output = output.data_ptr().addr() as u64;
-    let tensors = Tensors {
+    let tensors = CallTensors {
         shapes: &shapes,
         inputs: &addresses,
         output,
@@ -119,6 +124,6 @@ fn compute(kind: Kind, activation: i32, kernels: &Kernels, context: &ComputeCont
     queued.map_err(Error::new)
 }
 
-fn missing(kind: Kind) -> Error {
+fn missing(kind: OperatorKind) -> Error {
     Error::new(format!("{}: ONNX Runtime gives no tensor", kind.name()))
 }
