@@ -585,7 +585,7 @@ options! {
         log_file:                           String                        = "";
     /// The GUI analyses a position: Temperature and noise are 0, profiles and UCI_LimitStrength have no effect, and
     /// the trees of earlier positions are kept, in up to half of the memory, for stepping back and forth (unless
-    /// copying them takes more than two seconds).
+    /// copying them takes more than two seconds, or a quarter of a search with a clock).
     "UCI_AnalyseMode"                     "analyse-mode"                  [search play, no profile]
         analyse_mode:                       bool                          = false;
     /// Castling moves are written as king takes rook, for Chess960.

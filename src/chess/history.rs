@@ -102,6 +102,11 @@ impl History {
         Some(self.place_after(len))
     }
 
+    /// Whether the game was, or is, at this place.
+    pub fn passes(&self, place: Place) -> bool {
+        place.len <= self.len() && self.place_after(place.len) == place
+    }
+
     fn place_after(&self, len: usize) -> Place {
         Place {
             len,

@@ -119,8 +119,11 @@ impl Timing {
             self.manager = time::manager(&self.choice);
         }
         self.see_lag(history, &clock);
+        if self.last.is_some_and(|last| !history.passes(last.place)) {
+            self.manager.discard_savings();
+        }
         let clock = ClockState {
-            overhead: self.lag.overhead(clock.overhead),
+            overhead: self.lag.overhead(clock.overhead, clock.remaining),
             lag: self.lag.mean(),
             ..clock
         };
@@ -138,12 +141,12 @@ impl Timing {
     /// Maximum time to ponder; `None` is as long as the opponent thinks. `remaining` is the engine's own time, of which
     /// `reserve` is kept.
     pub fn pondering(&self, remaining: Duration, reserve: Duration) -> Option<Duration> {
-        time::pondering(remaining, self.lag.overhead(reserve))
+        time::pondering(remaining, self.lag.overhead(reserve, remaining))
     }
 
     /// Whether so little of `reserve` remains on the engine's own clock that there is no time for a search.
     pub fn is_at_the_end(&self, remaining: Duration, reserve: Duration) -> bool {
-        remaining < self.lag.overhead(reserve) / FINAL_FRACTION
+        remaining < self.lag.overhead(reserve, remaining) / FINAL_FRACTION
     }
 
     /// The search has ended `now`, with this number of root visits.
@@ -241,13 +244,16 @@ mod tests {
         let used = limits.max_time().unwrap() + SECOND;
         timing.ended(used, 100);
         timing.plan(&options, &game(2), clock(60 * SECOND - used), used);
-        assert_eq!(timing.lag.overhead(Duration::ZERO), 2 * SECOND);
+        assert_eq!(timing.lag.overhead(Duration::ZERO, 50 * SECOND), 2 * SECOND);
         // After a step back nothing is known about the time between.
         let mut timing = Timing::new(&options);
         timing.plan(&options, &game(0), clock(60 * SECOND), Duration::ZERO);
         timing.ended(SECOND, 100);
         timing.plan(&options, &game(4), clock(55 * SECOND), SECOND);
-        assert_eq!(timing.lag.overhead(Duration::ZERO), Duration::ZERO);
+        assert_eq!(
+            timing.lag.overhead(Duration::ZERO, 50 * SECOND),
+            Duration::ZERO
+        );
     }
 
     #[test]

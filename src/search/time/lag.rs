@@ -11,8 +11,16 @@ const SLOW_RATE: f64 = 0.05;
 const PEAK_DECAY: f64 = 0.99;
 /// Decay per move of the worst lag.
 const WORST_DECAY: f64 = 0.95;
-/// The reserve is this multiple of the worst lag.
+/// The reserve is this multiple of the worst lag, at most `MAX_RESERVE_PART` of the clock or `MAX_RESERVE` seconds,
+/// whichever is more: a laptop that slept, or a network that was gone, does not spoil the rest of the game.
 const RESERVE: f64 = 2.0;
+const MAX_RESERVE: f64 = 2.0;
+const MAX_RESERVE_PART: f64 = 0.25;
+/// The means take a lag as at most `OUTLIER` times the sum of the mean and `USUAL` seconds.
+const OUTLIER: f64 = 4.0;
+const USUAL: f64 = 0.05;
+/// The means take a move that was charged less than it used, as by a clock of whole seconds, as at most so much less.
+const MAX_GIFT: f64 = 1.0;
 /// A larger difference is not lag: the clock was set by hand, or time was taken away.
 const MAX_LAG: Duration = Duration::from_secs(10);
 
@@ -36,11 +44,13 @@ impl Lag {
         let Some(charged) = (before + increment).checked_sub(now) else {
             return;
         };
-        let lag = charged.saturating_sub(used);
-        if lag > MAX_LAG {
+        let lag = charged.as_secs_f64() - used.as_secs_f64();
+        if lag > MAX_LAG.as_secs_f64() {
             return;
         }
-        let lag = lag.as_secs_f64();
+        self.worst = lag.max(self.worst * WORST_DECAY);
+        let usual = self.mean.unwrap_or_default().max(0.0) + USUAL;
+        let lag = lag.clamp(-MAX_GIFT, OUTLIER * usual);
         self.mean = match (self.mean, self.first) {
             (Some(mean), _) => Some(mean + (lag - mean) * MEAN_RATE),
             (None, Some(first)) => Some(first.min(lag)),
@@ -51,7 +61,6 @@ impl Lag {
         };
         self.slow += (lag - self.slow) * SLOW_RATE;
         self.peak = self.slow.max(self.peak * PEAK_DECAY);
-        self.worst = lag.max(self.worst * WORST_DECAY);
     }
 
     /// The mean lag per move, now or when the machine was busier; `None` before the second measurement. If it exceeds
@@ -61,9 +70,10 @@ impl Lag {
             .map(|mean| Duration::from_secs_f64(mean.max(self.peak)))
     }
 
-    /// The reserve to keep: the `configured` one, or more if a larger lag was measured.
-    pub fn overhead(&self, configured: Duration) -> Duration {
-        configured.max(Duration::from_secs_f64(self.worst * RESERVE))
+    /// The reserve to keep of a clock with `remaining` time: the `configured` one, or more if a larger lag was measured.
+    pub fn overhead(&self, configured: Duration, remaining: Duration) -> Duration {
+        let most = MAX_RESERVE.max(remaining.as_secs_f64() * MAX_RESERVE_PART);
+        configured.max(Duration::from_secs_f64((self.worst * RESERVE).min(most)))
     }
 }
 
@@ -75,16 +85,19 @@ mod tests {
     fn lag_is_the_loss_of_the_clock_beyond_the_search() {
         let ms = Duration::from_millis;
         let mut lag = Lag::default();
-        assert_eq!((lag.mean(), lag.overhead(ms(200))), (None, ms(200)));
+        assert_eq!(
+            (lag.mean(), lag.overhead(ms(200), ms(9_000))),
+            (None, ms(200))
+        );
         for _ in 0..50 {
             lag.record(ms(10_000), ms(100), ms(9_060), ms(1_000));
         }
         let mean = lag.mean().unwrap();
         assert!(mean.abs_diff(ms(40)) < ms(1), "{mean:?}");
-        assert_eq!(lag.overhead(ms(200)), ms(200));
+        assert_eq!(lag.overhead(ms(200), ms(9_000)), ms(200));
         // One outlier raises the reserve, and its effect decays.
         lag.record(ms(10_000), ms(100), ms(8_600), ms(1_000));
-        assert_eq!(lag.overhead(ms(200)), ms(1_000));
+        assert_eq!(lag.overhead(ms(200), ms(9_000)), ms(1_000));
         let mut busy = Lag::default();
         for (moves, after) in [(60, 9_060), (60, 9_100)] {
             for _ in 0..moves {
@@ -97,7 +110,7 @@ mod tests {
         for _ in 0..50 {
             lag.record(ms(10_000), ms(100), ms(9_060), ms(1_000));
         }
-        assert_eq!(lag.overhead(ms(200)), ms(200));
+        assert_eq!(lag.overhead(ms(200), ms(9_000)), ms(200));
     }
 
     #[test]
@@ -119,10 +132,46 @@ mod tests {
         let ms = Duration::from_millis;
         let mut lag = Lag::default();
         lag.record(ms(60_000), ms(600), ms(57_600), ms(1_000));
-        assert_eq!((lag.mean(), lag.overhead(ms(200))), (None, ms(4_000)));
+        assert_eq!(
+            (lag.mean(), lag.overhead(ms(200), ms(9_000))),
+            (None, ms(4_000))
+        );
         lag.record(ms(57_600), ms(600), ms(57_190), ms(1_000));
-        // 10 ms, and what is left of two seconds in the slow mean.
         let mean = lag.mean().unwrap();
-        assert!((ms(90)..ms(110)).contains(&mean), "{mean:?}");
+        assert!((ms(9)..ms(12)).contains(&mean), "{mean:?}");
+    }
+
+    #[test]
+    fn a_stall_costs_a_reserve_and_hardly_changes_the_means() {
+        let ms = Duration::from_millis;
+        let mut lag = Lag::default();
+        for _ in 0..5 {
+            lag.record(ms(30_000), ms(0), ms(28_990), ms(1_000));
+        }
+        lag.record(ms(30_000), ms(0), ms(21_000), ms(1_000));
+        let mean = lag.mean().unwrap();
+        assert!((ms(40)..ms(70)).contains(&mean), "{mean:?}");
+        assert_eq!(lag.overhead(ms(200), ms(20_000)), ms(5_000));
+        assert_eq!(lag.overhead(ms(200), ms(4_000)), ms(2_000));
+        // A lag that stays is learned within a few moves.
+        for _ in 0..12 {
+            lag.record(ms(30_000), ms(0), ms(28_000), ms(1_000));
+        }
+        assert!(lag.mean().unwrap() > ms(800), "{:?}", lag.mean());
+    }
+
+    #[test]
+    fn a_clock_of_whole_seconds_is_no_lag() {
+        let ms = Duration::from_millis;
+        let mut lag = Lag::default();
+        let used = [400, 700, 1_300, 600, 500, 900, 800, 300, 1_100, 650];
+        let mut exact = 60_000;
+        for used in used.repeat(3) {
+            let shown = |time: u64| ms(time / 1_000 * 1_000);
+            let before = exact;
+            exact -= used;
+            lag.record(shown(before), ms(0), shown(exact), ms(used));
+        }
+        assert!(lag.mean().unwrap() < ms(150), "{:?}", lag.mean());
     }
 }

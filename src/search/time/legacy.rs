@@ -8,6 +8,9 @@ use crate::{options::time_manager::Legacy, search::Limits};
 /// Maximum number of plies of an opening book that count for the bonus of the first move.
 const MAX_BOOK_PLIES: u32 = 12;
 
+/// The part of the time that the first move may have because of its bonus.
+const MAX_FIRST_PART: f64 = 0.15;
+
 /// The manager, with the time that it has saved so far.
 pub(super) struct LegacyManager {
     parameters: Legacy,
@@ -51,7 +54,10 @@ impl TimeManager for LegacyManager {
         let extra = (self.saved * parameters.immediate_use).clamp(0.0, total / 2.0);
         self.saved -= extra;
         let factor = f64::from(clock.slowmover) * parameters.slowmover * clock.ponder_factor(moves);
-        let share = (total - extra) / moves * factor * self.bonus(clock.ply) + extra;
+        let even = (total - extra) / moves * factor;
+        // A game that is resumed late has few moves left, and the bonus would take most of the clock.
+        let most = even.max(total * MAX_FIRST_PART);
+        let share = (even * self.bonus(clock.ply)).min(most) + extra;
         let limits = limits(share, clock.max_time(moves));
         self.is_first = false;
         self.budget = limits.budget.unwrap_or_default().as_secs_f64();
@@ -60,6 +66,10 @@ impl TimeManager for LegacyManager {
 
     fn finish(&mut self, spent: &Spent) {
         self.saved = (self.saved + self.budget - spent.time.as_secs_f64()).max(0.0);
+    }
+
+    fn discard_savings(&mut self) {
+        self.saved = 0.0;
     }
 }
 
@@ -140,5 +150,22 @@ mod tests {
             let expected = share * factor * moves(0) / moves(ply);
             assert!((first / expected - 1.0).abs() < 0.01, "{first} {expected}");
         }
+        // A game that is resumed.
+        let mut fresh = LegacyManager::new(Legacy::default());
+        let first = budget(&mut fresh, &clock(20_000, 0, None, 120));
+        assert!((2_000..3_100).contains(&first), "{first}");
+    }
+
+    #[test]
+    fn savings_of_another_game_are_discarded() {
+        let mut manager = manager();
+        budget(&mut manager, &clock(600_000, 0, None, 20));
+        manager.finish(&Spent {
+            time: Duration::ZERO,
+            nodes: 1,
+        });
+        manager.discard_savings();
+        let usual = budget(&mut self::manager(), &clock(20_000, 0, None, 0));
+        assert_eq!(budget(&mut manager, &clock(20_000, 0, None, 0)), usual);
     }
 }

@@ -71,6 +71,10 @@ pub trait TimeManager: Send {
 
     /// Called at the end of the last planned search.
     fn finish(&mut self, spent: &Spent);
+
+    /// Called before the plan for a position that does not follow the last planned one: time that was saved there is
+    /// not on this clock.
+    fn discard_savings(&mut self) {}
 }
 
 /// The manager that an option selects, for a new game.

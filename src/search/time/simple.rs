@@ -53,6 +53,10 @@ impl TimeManager for SimpleManager {
     fn finish(&mut self, spent: &Spent) {
         self.unused = (self.budget - spent.time.as_secs_f64()).max(0.0);
     }
+
+    fn discard_savings(&mut self) {
+        self.unused = 0.0;
+    }
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ fn game(
             state.moves_to_go = Some(every - number % every);
         }
         state.ply = 2 * number;
-        state.overhead = lag.overhead(Duration::from_millis(200));
+        state.overhead = lag.overhead(Duration::from_millis(200), state.remaining);
         state.lag = lag.mean();
         state.known_nodes = machine.nodes / 2;
         let limits = manager.plan(&state);

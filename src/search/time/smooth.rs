@@ -123,6 +123,10 @@ impl TimeManager for SmoothManager {
         }
     }
 
+    fn discard_savings(&mut self) {
+        self.bank = None;
+    }
+
     fn finish(&mut self, spent: &Spent) {
         let Some(last) = &mut self.last else { return };
         let parameters = &self.parameters;
