@@ -21,8 +21,8 @@ use crate::{
     options::Options,
     player::Player,
     search::{
-        Job, Limits, MoveStat, Outcome, REPORT_INTERVAL, Report, Reporter, Silent, StopSignal,
-        SystemClock, Tree,
+        Job, Limits, MoveStat, Outcome, PvLine, REPORT_INTERVAL, Report, Reporter, Silent,
+        StopSignal, SystemClock, Tree,
     },
     terminal::eprint_line,
 };
@@ -38,6 +38,8 @@ const ALTERNATIVES: usize = 2;
 const MIN_PRACTICAL_EXCESS: f32 = 0.05;
 /// The effort of a search of one reply alone, as a multiple of the limits for a position.
 const ALONE: f64 = 0.5;
+/// The part of a practical search's visits from which on its value of the played move is taken.
+const MIN_PLAYED_SHARE: f64 = 0.1;
 /// The effort of the searches that confirm a trap. With that of a position, a move can seem to cost nothing because the
 /// refutation, or a much better move, lies a little deeper.
 const CONFIRMING: f64 = 10.0;
@@ -118,11 +120,15 @@ impl Analyzer {
             stats: Vec::new(),
             solution: None,
         };
-        let outcome = self
-            .practical(item, &mut collector)
+        let mut outcome = self
+            .practical(item, &[], 1.0, &mut collector)
             .with_context(|| format!("analysing {}", item.name))?;
-        let is_plain =
-            self.job(&item.history).contempt_side.is_none() || self.player.options.is_plain_puct();
+        let job = self.job(&item.history, 1.0);
+        let is_plain = job.contempt_side.is_none() || self.player.options.is_plain_puct();
+        if self.opponents.is_some() && !is_plain {
+            let line = self.played_alone(item, &outcome.report, &collector.stats)?;
+            outcome.report.lines.extend(line);
+        }
         let needs_study = !is_plain || self.opponents.is_some();
         let study = match needs_study {
             true => Some(self.study(item, &item.history)?),
@@ -149,13 +155,55 @@ impl Analyzer {
         Ok(record)
     }
 
-    fn job(&self, history: &History) -> Job {
-        self.player.job(history.clone(), self.limits.clone())
+    fn job(&self, history: &History, effort: f64) -> Job {
+        self.player.job(history.clone(), self.limits(effort))
     }
 
-    /// The search that expects the replies of the modelled opponent.
-    fn practical(&mut self, item: &Item, reporter: &mut dyn Reporter) -> Result<Outcome> {
-        let job = self.job(&item.history);
+    /// `effort` times the limits for a position.
+    fn limits(&self, effort: f64) -> Limits {
+        let scaled = |nodes: u64| ((nodes as f64 * effort) as u64).max(1);
+        Limits {
+            nodes: self.limits.nodes.map(scaled),
+            movetime: self.limits.movetime.map(|time| time.mul_f64(effort)),
+            ..self.limits.clone()
+        }
+    }
+
+    /// The line of the played move by a practical search of it alone, unless the search of the position has visited it
+    /// often: a few visits say nothing about what an opponent replies.
+    fn played_alone(
+        &mut self,
+        item: &Item,
+        report: &Report,
+        stats: &[MoveStat],
+    ) -> Result<Option<PvLine>> {
+        let least = MIN_PLAYED_SHARE * report.nodes as f64;
+        let is_known = |m: PackedMove| {
+            let is_first = |line: &PvLine| line.pv.first() == Some(&m);
+            let mut stats = stats.iter().filter(|stat| stat.m == Some(m));
+            report.lines.iter().any(is_first) || stats.any(|stat| f64::from(stat.n) >= least)
+        };
+        let Some(m) = item.played.filter(|&m| !is_known(m)) else {
+            return Ok(None);
+        };
+        let alone = self.practical(item, &[m], ALONE, &mut Silent)?;
+        let line = alone.report.lines.into_iter().next();
+        Ok(line.filter(|line| line.pv.first() == Some(&m)))
+    }
+
+    /// The search that expects the replies of the modelled opponent, restricted to `moves` unless that is empty, with
+    /// `effort` times the limits for a position.
+    fn practical(
+        &mut self,
+        item: &Item,
+        moves: &[PackedMove],
+        effort: f64,
+        reporter: &mut dyn Reporter,
+    ) -> Result<Outcome> {
+        let job = Job {
+            root_moves: moves.to_vec(),
+            ..self.job(&item.history, effort)
+        };
         let player = match (&mut self.opponents, job.contempt_side) {
             (Some(opponents), Some(side)) => opponents.against(item, side.other())?,
             _ => &self.player,
@@ -172,14 +220,10 @@ impl Analyzer {
         moves: &[PackedMove],
         effort: f64,
     ) -> Result<Outcome> {
-        let mut limits = self.limits.clone();
-        let scaled = |nodes: u64| ((nodes as f64 * effort) as u64).max(1);
-        limits.nodes = limits.nodes.map(scaled);
-        limits.movetime = limits.movetime.map(|time| time.mul_f64(effort));
         let job = Job {
             contempt_side: None,
             root_moves: moves.to_vec(),
-            ..self.plain.job(history.clone(), limits)
+            ..self.plain.job(history.clone(), self.limits(effort))
         };
         let clock = SystemClock::default();
         let mut tree = Tree::default();

@@ -103,15 +103,14 @@ fn reviewed_move(reviewed: &ReviewedMove) -> Value {
     if let Some(judgement) = judgement {
         value["j"] = judgement.into();
         value["b"] = reviewed.better().into();
+        let lost = reviewed.lost_chances().unwrap_or(0.0);
+        value["x"] = ((500.0 * f64::from(lost)).round() / 10.0).into();
     }
     if let Some(trap) = trap {
         value["t"] = trap.into();
     }
     if let Some(trap) = reviewed.trap_record() {
         value["e"] = trap.text().into();
-    }
-    if let Some(loss) = reviewed.loss.filter(|&loss| loss > 0.0) {
-        value["x"] = ((500.0 * f64::from(loss)).round() / 10.0).into();
     }
     value
 }

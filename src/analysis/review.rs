@@ -41,9 +41,8 @@ pub enum Judgement {
 }
 
 impl Judgement {
-    /// The judgement of a move that loses `loss` of this W-L.
-    fn of(before: f32, loss: f32) -> Option<Judgement> {
-        let lost = accuracy::lost_chances(before, loss);
+    /// The judgement of a move that loses so much of lichess's winning chances (0 to 2).
+    fn of(lost: f32) -> Option<Judgement> {
         match MIN_LOSSES.iter().filter(|&&least| lost >= least).count() {
             0 => None,
             1 => Some(Judgement::Inaccuracy),
@@ -259,6 +258,12 @@ impl ReviewedMove {
         })
     }
 
+    /// What the move loses of lichess's winning chances (0 to 2); `None` if that is not known.
+    pub fn lost_chances(&self) -> Option<f32> {
+        let before = self.objective().unwrap_or(0.0);
+        Some(accuracy::lost_chances(before, self.loss?))
+    }
+
     /// The trap that the played move sets, as far as the search found one.
     fn candidate(&self) -> Option<&TrapRecord> {
         self.record.traps.iter().find(|trap| trap.m == self.uci)
@@ -314,7 +319,9 @@ impl ReviewedMove {
         }
     }
 
-    /// Sets the value of the played move against best replies, unless it is the best move.
+    /// Sets the value of the played move against best replies, unless it is the best move. The practical value is at
+    /// least that: the side that moves may also play for best replies, and the search of this position may have missed
+    /// what the one after it found.
     fn set_objective(&mut self, value: ObjectiveRecord) {
         let is_best = self.is_best();
         let uci = self.uci.clone();
@@ -323,6 +330,9 @@ impl ReviewedMove {
         if let (Some(line), false) = (played, is_best)
             && let Some(objective) = &mut line.objective
         {
+            if wl(line.wdl) < wl(value.wdl) {
+                (line.wdl, line.mate, line.score) = (value.wdl, value.mate, value.score);
+            }
             *objective = ObjectiveRecord {
                 gain: wl(line.wdl) - wl(value.wdl),
                 ..value
@@ -395,8 +405,7 @@ fn judge(review: &mut GameReview) {
             reviewed.loss = reviewed.loss(None, false);
             reviewed.take_value_of_draw();
         }
-        let before = reviewed.objective().unwrap_or(0.0);
-        reviewed.judgement = reviewed.loss.and_then(|loss| Judgement::of(before, loss));
+        reviewed.judgement = reviewed.lost_chances().and_then(Judgement::of);
     }
     mark_traps(&mut review.moves);
     let judged = review.moves.iter().map(|reviewed| JudgedMove {
@@ -619,10 +628,23 @@ mod tests {
         assert!((moves[1].loss.unwrap() - 0.6).abs() < 1e-5);
         let played = played_line(&moves[1]);
         assert_eq!(objective_wdl(played), [100, 200, 700]);
+        assert_eq!(played.wdl, [500, 300, 200]);
         assert_eq!(moves[0].san, "e4");
         assert!(moves[1].fen_after.starts_with("rnbqkbnr/pppp1ppp/8/4p3/"));
         let [white, black] = review.accuracy.map(Option::unwrap);
         assert!(white > 99.0 && black < 60.0, "{white} {black}");
+    }
+
+    #[test]
+    fn a_practical_value_is_no_lower_than_that_against_best_replies() {
+        let review = without_traps(vec![
+            vec![line("d2d4", EVEN), line("e2e4", EVEN)],
+            // What the search before the move had not seen.
+            vec![line("e7e5", [50, 50, 900])],
+        ]);
+        let played = played_line(&review.moves[0]);
+        let objective = played.objective.as_ref().unwrap();
+        assert_eq!((played.wdl, objective.gain), ([900, 50, 50], 0.0));
     }
 
     #[test]

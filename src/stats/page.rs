@@ -55,6 +55,8 @@ pub fn document(title: &str, styles: &[&str], body: &str, scripts: &[Script<'_>]
 pub struct Page {
     parts: Vec<Markup>,
     title: String,
+    /// Tables and plots so far, which have numbers for readers of screens.
+    regions: usize,
 }
 
 impl Page {
@@ -63,6 +65,7 @@ impl Page {
         Page {
             parts: vec![html! { h1 { (title) } }],
             title: title.to_owned(),
+            regions: 0,
         }
     }
 
@@ -78,8 +81,10 @@ impl Page {
 
     /// A table: column names, and rows of the same length. A wide one scrolls by itself.
     pub fn table(&mut self, columns: &[&str], rows: &[Vec<String>]) {
+        self.regions += 1;
+        let label = format!("Table {}", self.regions);
         self.parts.push(html! {
-            div.table tabindex="0" role="region" aria-label="Table" {
+            div.table tabindex="0" role="region" aria-label=(label) {
                 table {
                     thead { tr { @for column in columns { th scope="col" { (column) } } } }
                     tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
@@ -90,10 +95,12 @@ impl Page {
 
     /// A figure as SVG, with a caption.
     pub fn figure(&mut self, svg: &str, caption: &str) {
+        self.regions += 1;
+        let label = format!("Plot {}", self.regions);
         self.parts.push(html! {
             figure {
-                (PreEscaped(svg))
-                figcaption { (caption) " Values are shown under the pointer." }
+                div.plot tabindex="0" role="region" aria-label=(label) { (PreEscaped(svg)) }
+                figcaption { (caption) span.pointer { " Values are shown under the pointer." } }
             }
         });
     }

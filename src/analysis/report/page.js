@@ -101,7 +101,8 @@
       cursor: { y: false, drag: { x: false, y: false } },
       scales: { x: { time: false }, y: { range: [0, 100] } },
       axes: [
-        { ...axis, size: 28, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? place(tick).number : "")) },
+        // Two plies a move.
+        { ...axis, size: 28, incrs: [2, 4, 10, 20, 40, 100, 200, 400], values: (_, ticks) => ticks.map((tick) => place(tick).number) },
         { ...axis, size: 48, values: (_, ticks) => ticks.map((tick) => tick + " %") },
       ],
       series: [
@@ -137,8 +138,11 @@
       element.className = isWhite ? "player" : "player black";
       const name = (isWhite ? game.white : game.black) || "?";
       const elo = isWhite ? game.whiteElo : game.blackElo;
-      const label = make("span", elo ? `${name} (${elo})` : name, "name");
-      label.title = name;
+      const label = make("span", undefined, "name");
+      label.append(make("span", name));
+      // The name is cut off where there is no room, the rating is not.
+      if (elo) label.append(` (${elo})`);
+      label.title = label.textContent;
       element.append(label);
       const accuracy = game.accuracy[isWhite ? 0 : 1];
       if (accuracy === null) continue;
@@ -184,7 +188,7 @@
   function note(move) {
     const parts = [];
     if (move.j) {
-      parts.push(`${JUDGED[move.j]} (−${move.x} %).`);
+      parts.push(`${JUDGED[move.j]} (lichess −${move.x} %).`);
       if (move.b) parts.push(`${move.b} was better.`);
     }
     if (move.t) parts.push(`It ${TRAPS[move.t]}${move.e ? ": " + move.e : ""}.`);
@@ -243,7 +247,7 @@
       return;
     }
     verdict.append(make("b", numbered(index, move.s)));
-    if (move.j) verdict.append(" ", make("span", `${JUDGED[move.j]}, −${move.x} %.`, "j" + move.j));
+    if (move.j) verdict.append(" ", make("span", `${JUDGED[move.j]}, lichess −${move.x} %.`, "j" + move.j));
     if (move.t) verdict.append(" ", make("span", TRAPS[move.t], "t " + move.t));
     if (move.e) verdict.append(` ${move.e}.`);
     const isPlayed = (line) => uciOf(line)[0] === move.u;
