@@ -313,16 +313,20 @@ fn not_utf8(arguments: &[OsString]) -> String {
     )
 }
 
-/// The command line with all flags.
+/// The command line with all flags that have an effect, for completions and manual pages.
 fn whole_command() -> clap::Command {
-    command(&Options::default().rows())
+    own_command(&Options::default().rows())
+}
+
+/// The command line with the flags of lc0 that are ignored, too.
+fn command(rows: &[OptionRow]) -> clap::Command {
+    own_command(rows).args(only_in_lc0().map(|(_, flag)| argument_of_lc0(flag)))
 }
 
 /// The command line with a flag for every option, before and after the subcommand.
-fn command(rows: &[OptionRow]) -> clap::Command {
+fn own_command(rows: &[OptionRow]) -> clap::Command {
     let all: Vec<&OptionRow> = rows.iter().collect();
-    let lc0s = only_in_lc0().map(|(_, flag)| argument_of_lc0(flag));
-    let command = with_options(Cli::command(), &[], &all).args(lc0s);
+    let command = with_options(Cli::command(), &[], &all);
     WITH_OPTIONS.iter().fold(command, |command, path| {
         let accepted: Vec<&OptionRow> = rows.iter().filter(|row| is_accepted(row, path)).collect();
         with_options(command, path, &accepted)

@@ -51,8 +51,12 @@ impl FromStr for Limit {
 
     fn from_str(text: &str) -> Result<Limit, PlayerError> {
         let error = || PlayerError::Limit(text.to_owned());
+        let number =
+            |text: &str| -> Result<f64, PlayerError> { text.trim().parse().map_err(|_| error()) };
+        // Minutes before a colon, as fastchess and Cute Chess have them.
         let seconds = |text: &str| {
-            let seconds: f64 = text.trim().parse().map_err(|_| error())?;
+            let (minutes, rest) = text.split_once(':').unwrap_or(("0", text));
+            let seconds = number(minutes)? * 60.0 + number(rest)?;
             let time = Duration::try_from_secs_f64(seconds).map_err(|_| error())?;
             (time <= MOST_TIME).then_some(time).ok_or_else(error)
         };
@@ -204,7 +208,13 @@ mod tests {
         for text in ["nodes=800", "time=0.5", "clock=60+0.6", "clock=40/60+0"] {
             assert_eq!(text.parse::<Limit>().unwrap().to_string(), text);
         }
-        assert_eq!("clock=2".parse::<Limit>().unwrap().to_string(), "clock=2+0");
+        for (text, shown) in [
+            ("clock=2", "clock=2+0"),
+            ("clock=1:30+1", "clock=90+1"),
+            ("clock=40/2:0", "clock=40/120+0"),
+        ] {
+            assert_eq!(text.parse::<Limit>().unwrap().to_string(), shown);
+        }
         for text in [
             "",
             "nodes",
@@ -222,6 +232,8 @@ mod tests {
             "clock=0/60",
             "clock=x/60",
             "clock=1+-1",
+            "clock=1:x",
+            "clock=1:2:3",
             "depth=3",
         ] {
             assert!(text.parse::<Limit>().is_err(), "{text}");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use serde_json::{Value, json};
 use shakmaty::{EnPassantMode, fen::Fen};
 
 use super::backendbench::positive;
@@ -71,6 +72,9 @@ pub struct BenchmarkArgs {
     /// Number of positions to search.
     #[arg(long, default_value_t = POSITIONS.len() as u64, value_parser = positive())]
     pub num_positions: u64,
+    /// Print one JSON object per line: one for each position, and one for all of them.
+    #[arg(long)]
+    pub json: bool,
 }
 
 impl BenchmarkArgs {
@@ -91,7 +95,10 @@ impl BenchmarkArgs {
 /// When the network, the backend or the position does not work.
 pub fn benchmark(args: &BenchmarkArgs, options: &Options, load: &Load) -> Result<()> {
     let player = Player::load(options.clone(), load)?;
-    print_line!("{}", player.networks.main.info().description);
+    let description = player.networks.main.info().description;
+    if !args.json {
+        print_line!("{description}");
+    }
     let games: Vec<History> = match &args.fen {
         Some(fen) => {
             let fen = Some(&**fen).filter(|fen| *fen != "startpos");
@@ -106,27 +113,36 @@ pub fn benchmark(args: &BenchmarkArgs, options: &Options, load: &Load) -> Result
     let clock = SystemClock::default();
     let (mut nodes, mut time) = (0_u64, Duration::ZERO);
     for (number, game) in games.iter().enumerate() {
-        print_line!();
-        print_line!(
-            "Position: {}/{} {}",
-            number + 1,
-            games.len(),
-            Fen::from_position(game.position(), EnPassantMode::Legal)
-        );
+        let fen = Fen::from_position(game.position(), EnPassantMode::Legal).to_string();
+        if !args.json {
+            print_line!();
+            print_line!("Position: {}/{} {fen}", number + 1, games.len());
+        }
         let job = player.job(game.clone(), args.limits(options));
-        let mut progress = BenchmarkProgress { history: game };
+        let mut progress = BenchmarkProgress {
+            history: game,
+            is_silent: args.json,
+        };
         let mut tree = Tree::default();
         let stop = StopSignal::default();
         let started = clock.now();
         let outcome = player.search(&mut tree, &job, &stop, &clock, &mut progress)?;
         let taken = clock.now() - started;
-        nodes += outcome.report.playouts;
+        let playouts = outcome.report.playouts;
+        nodes += playouts;
         time += taken;
-        print_line!(
-            "Benchmark final time {:.3} s calculating {:.0} nodes per second.",
-            taken.as_secs_f64(),
-            per_second(outcome.report.playouts, taken)
-        );
+        match args.json {
+            true => print_line!("{}", speed("position", json!(fen), playouts, taken)),
+            false => print_line!(
+                "Benchmark final time {:.3} s calculating {:.0} nodes per second.",
+                taken.as_secs_f64(),
+                per_second(playouts, taken)
+            ),
+        }
+    }
+    if args.json {
+        print_line!("{}", speed("positions", json!(games.len()), nodes, time));
+        return Ok(());
     }
     print_line!();
     print_line!("===========================");
@@ -134,6 +150,16 @@ pub fn benchmark(args: &BenchmarkArgs, options: &Options, load: &Load) -> Result
     print_line!("Nodes searched  : {nodes}");
     print_line!("Nodes/second    : {:.0}", per_second(nodes, time));
     Ok(())
+}
+
+/// A line of `--json` about what `key` names.
+fn speed(key: &str, value: Value, nodes: u64, time: Duration) -> Value {
+    json!({
+        key: value,
+        "nodes": nodes,
+        "time_ms": time.as_millis() as u64,
+        "nodes_per_second": per_second(nodes, time).round(),
+    })
 }
 
 fn per_second(nodes: u64, time: Duration) -> f64 {
@@ -152,10 +178,14 @@ fn game(text: &str) -> Result<History> {
 /// Prints what a search reports, a line each.
 struct BenchmarkProgress<'a> {
     history: &'a History,
+    is_silent: bool,
 }
 
 impl Reporter for BenchmarkProgress<'_> {
     fn report(&mut self, report: &Report) {
+        if self.is_silent {
+            return;
+        }
         let first = report.lines.first().and_then(|line| line.pv.first());
         let best = first.map_or("-".to_owned(), |&m| {
             setup::move_text(self.history.position(), m, false)

@@ -61,8 +61,8 @@ pub struct MatchArgs {
     pub first: String,
     /// The second engine.
     pub second: String,
-    /// Clock of a game: seconds for the game and for each move, as in 60+0.6, or for a number of moves, as in
-    /// 40/60+0.6.
+    /// Clock of a game: seconds for the game and for each move, as in 60+0.6 or 1:00+0.6, or for a number of
+    /// moves, as in 40/60+0.6.
     #[arg(long, value_name = "[MOVES/]SECONDS[+SECONDS]", value_parser = clock, group = "limits")]
     pub tc: Option<Limit>,
     /// Seconds per move [default: 1, without --tc and --nodes].

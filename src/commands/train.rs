@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
 use crate::commands::numbers::{count, non_negative, positive};
 use crate::files::{
@@ -24,7 +25,7 @@ use crate::train::data::{GamesFile, MixPart, MixtureSettings, NetworkPart};
 use crate::train::start::{Changes, Sizes, random_start, start_from, take_value};
 use crate::train::step::ValueLoss;
 use crate::train::targets::{ResultShare, TargetSettings};
-use crate::train::{self, TrainingSettings, measure_file};
+use crate::train::{self, Quality, TrainingSettings, measure_file};
 
 /// Help text of the set of inputs.
 const INPUTS_HELP: &str = "Inputs: those of the position; also the last two moves and the players' rating, to \
@@ -238,6 +239,10 @@ struct MeasureArgs {
     /// Share of the game's result in the value target of self-play positions, as in train run
     #[arg(long, default_value = "1", value_name = "X[,Y]")]
     result_share: ResultShare,
+    /// Print a JSON object for each file, with the results in floating point and in integers; without them if it has
+    /// no held-out positions
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -280,19 +285,7 @@ pub fn run(args: &TrainArgs) -> Result<()> {
             })?;
         }
         TrainCommand::Start(args) => start(args)?,
-        TrainCommand::Measure(args) => {
-            let checkpoint = Checkpoint::load(&args.checkpoint)?;
-            for file in &args.files {
-                let path = &file.path;
-                match measure_file(&checkpoint, file, args.count, args.result_share)? {
-                    Some(quality) => {
-                        print_line!("{}: {}", path.display(), quality.floating);
-                        print_line!("{}: {} in integers", path.display(), quality.integers);
-                    }
-                    None => print_line!("{}: no held-out positions", path.display()),
-                }
-            }
-        }
+        TrainCommand::Measure(args) => measure(args)?,
         TrainCommand::Export(args) => export(args)?,
         TrainCommand::Batches(args) => {
             let out = std::io::stdout().lock();
@@ -304,6 +297,37 @@ pub fn run(args: &TrainArgs) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn measure(args: &MeasureArgs) -> Result<()> {
+    let checkpoint = Checkpoint::load(&args.checkpoint)?;
+    for file in &args.files {
+        let path = file.path.display();
+        let quality = measure_file(&checkpoint, file, args.count, args.result_share)?;
+        match quality {
+            _ if args.json => {
+                let line = MeasuredFile {
+                    file: path.to_string(),
+                    quality,
+                };
+                print_line!("{}", serde_json::to_string(&line)?);
+            }
+            Some(quality) => {
+                print_line!("{path}: {}", quality.floating);
+                print_line!("{path}: {} in integers", quality.integers);
+            }
+            None => print_line!("{path}: no held-out positions"),
+        }
+    }
+    Ok(())
+}
+
+/// A line of `train measure --json`.
+#[derive(Serialize)]
+struct MeasuredFile {
+    file: String,
+    #[serde(flatten)]
+    quality: Option<Quality>,
 }
 
 fn start(args: &StartArgs) -> Result<()> {

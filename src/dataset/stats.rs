@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use serde::Serialize;
+use serde_json::json;
 
 use super::record::{NO_RESULT, NO_SCORE, Source, is_mate};
 use super::record_file::RecordReader;
 
 /// Counts of one source.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StatsLine {
     /// Records.
     pub records: u64,
@@ -52,6 +54,16 @@ pub fn count(inputs: &[PathBuf]) -> Result<[StatsLine; Source::ALL.len()]> {
         }
     }
     Ok(lines)
+}
+
+/// The counts as a JSON object, by the source's name.
+pub fn object(lines: &[StatsLine; Source::ALL.len()]) -> serde_json::Value {
+    let known = Source::ALL.into_iter().zip(lines);
+    let known = known.filter(|(_, line)| line.records > 0);
+    known
+        .map(|(source, line)| (source.name().to_owned(), json!(line)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 /// The counts as text.

@@ -4,11 +4,13 @@ use std::fmt;
 
 use super::step::{self, Chunk, Losses, Workspace, entropy};
 use crate::sparse::infer::{self, Scratch, softmax};
+use serde::Serialize;
+
 use crate::sparse::network::{PLIES_UNIT, Shape};
 use crate::sparse::simd::Level;
 
 /// Means over the tested positions.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Measures {
     /// Number of positions with a policy target.
     pub moves: f64,

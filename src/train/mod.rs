@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use serde::Serialize;
 
 use self::adam::{AdamWStep, Moments};
 use self::checkpoint::{Checkpoint, TrainingProgress};
@@ -577,7 +578,7 @@ fn measure_floating(shape: Shape, weights: &[f32], chunks: &[Chunk]) -> Measures
 }
 
 /// Test results of a checkpoint's averaged weights: in floating point and quantised.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Quality {
     /// In floating point, as trained.
     pub floating: Measures,

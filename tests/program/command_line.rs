@@ -646,6 +646,16 @@ fn benchmark_prints_lc0s_fields() {
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
+    let json = "benchmark --backend hash --nodes 50 --num-positions 3 --json";
+    let output = scorn(&json.split(' ').collect::<Vec<_>>());
+    let lines: Vec<serde_json::Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let start = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
+    assert_eq!((lines.len(), &lines[0]["position"]), (4, &start.into()));
+    assert_eq!(lines[3]["positions"], 3);
+    assert_eq!(lines[3]["nodes"], 150);
     let output = scorn(&[
         "benchmark",
         "--backend",

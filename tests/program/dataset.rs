@@ -55,6 +55,9 @@ fn games_become_records_and_samples() {
         "sample", &games, "--out", &sample, "--count", "300",
     ]));
     assert_eq!(said, "300 positions\n");
+    let json = stdout(&dataset(&["stats", &games, &sample, "--json"]));
+    let counts: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(counts["game"]["records"], 2208, "{json}");
     let table = stdout(&dataset(&["stats", &games, &sample]));
     for source in [
         "engine game",

@@ -78,6 +78,16 @@ fn games_become_a_network() {
         measured.contains("in integers") && measured.contains("top-1"),
         "{measured}"
     );
+    let json = ["train", "measure", text(&checkpoint), records, "--json"];
+    let json: serde_json::Value = serde_json::from_str(&stdout_of(&scorn(&json))).unwrap();
+    let top1 = format!(
+        "top-1 {:.2} %",
+        100.0 * json["integers"]["top1"].as_f64().unwrap()
+    );
+    assert!(
+        measured.contains(&top1) && json["file"] == records,
+        "{json}"
+    );
     assert_exports(&checkpoint, &network);
     played_with(&network);
 }

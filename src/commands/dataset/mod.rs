@@ -14,7 +14,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use crate::{
-    dataset::stats::{count, table},
+    dataset::stats::{count, object, table},
     options::Options,
     player::Load,
 };
@@ -80,7 +80,13 @@ pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
         DatasetCommand::Search(args) => {
             print_line!("{} positions", search::run(args, options, load)?)
         }
-        DatasetCommand::Stats(args) => print_line!("{}", table(&count(&args.inputs)?).trim_end()),
+        DatasetCommand::Stats(args) => {
+            let counts = count(&args.inputs)?;
+            match args.json {
+                true => print_line!("{}", object(&counts)),
+                false => print_line!("{}", table(&counts).trim_end()),
+            }
+        }
     }
     Ok(())
 }

@@ -10,4 +10,7 @@ pub struct DatasetStatsArgs {
     /// Record files
     #[arg(required = true)]
     pub inputs: Vec<PathBuf>,
+    /// Print a JSON object: for each source of records its counts
+    #[arg(long)]
+    pub json: bool,
 }
