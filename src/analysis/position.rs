@@ -125,9 +125,13 @@ impl Analyzer {
             .with_context(|| format!("analysing {}", item.name))?;
         let job = self.job(&item.history, 1.0);
         let is_plain = job.contempt_side.is_none() || self.player.options.is_plain_puct();
-        if self.opponents.is_some() && !is_plain {
-            let line = self.played_alone(item, &outcome.report, &collector.stats)?;
-            outcome.report.lines.extend(line);
+        if self.opponents.is_some()
+            && !is_plain
+            && let Some(line) = self.played_alone(item, &outcome.report, &collector.stats)?
+        {
+            let lines = &mut outcome.report.lines;
+            lines.retain(|other| other.pv.first() != line.pv.first());
+            lines.push(line);
         }
         let needs_study = !is_plain || self.opponents.is_some();
         let study = match needs_study {
@@ -179,9 +183,9 @@ impl Analyzer {
     ) -> Result<Option<PvLine>> {
         let least = MIN_PLAYED_SHARE * report.nodes as f64;
         let is_known = |m: PackedMove| {
-            let is_first = |line: &PvLine| line.pv.first() == Some(&m);
+            let best = report.lines.first().and_then(|line| line.pv.first());
             let mut stats = stats.iter().filter(|stat| stat.m == Some(m));
-            report.lines.iter().any(is_first) || stats.any(|stat| f64::from(stat.n) >= least)
+            best == Some(&m) || stats.any(|stat| f64::from(stat.n) >= least)
         };
         let Some(m) = item.played.filter(|&m| !is_known(m)) else {
             return Ok(None);

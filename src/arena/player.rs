@@ -56,7 +56,11 @@ impl FromStr for Limit {
         // Minutes before a colon, as fastchess and Cute Chess have them.
         let seconds = |text: &str| {
             let (minutes, rest) = text.split_once(':').unwrap_or(("0", text));
-            let seconds = number(minutes)? * 60.0 + number(rest)?;
+            let (minutes, rest) = (number(minutes)?, number(rest)?);
+            if minutes < 0.0 || rest < 0.0 {
+                return Err(error());
+            }
+            let seconds = minutes * 60.0 + rest;
             let time = Duration::try_from_secs_f64(seconds).map_err(|_| error())?;
             (time <= MOST_TIME).then_some(time).ok_or_else(error)
         };
@@ -234,6 +238,8 @@ mod tests {
             "clock=1+-1",
             "clock=1:x",
             "clock=1:2:3",
+            "clock=-1:61",
+            "clock=1:-30",
             "depth=3",
         ] {
             assert!(text.parse::<Limit>().is_err(), "{text}");

@@ -43,6 +43,13 @@ pub struct Place {
     key: u64,
 }
 
+impl Place {
+    /// Whether the game has no moves yet.
+    pub fn is_start(self) -> bool {
+        self.len == 1
+    }
+}
+
 /// The positions of a game in order, never empty.
 #[derive(Clone, Debug)]
 pub struct History {

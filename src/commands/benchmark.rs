@@ -141,7 +141,9 @@ pub fn benchmark(args: &BenchmarkArgs, options: &Options, load: &Load) -> Result
         }
     }
     if args.json {
-        print_line!("{}", speed("positions", json!(games.len()), nodes, time));
+        let mut all = speed("positions", json!(games.len()), nodes, time);
+        all["description"] = description.into();
+        print_line!("{all}");
         return Ok(());
     }
     print_line!();

@@ -61,7 +61,12 @@ pub fn object(lines: &[StatsLine; Source::ALL.len()]) -> serde_json::Value {
     let known = Source::ALL.into_iter().zip(lines);
     let known = known.filter(|(_, line)| line.records > 0);
     known
-        .map(|(source, line)| (source.name().to_owned(), json!(line)))
+        .map(|(source, line)| {
+            let mut counts = json!(line);
+            let [lost, drawn, won] = line.results;
+            counts["results"] = json!({"lost": lost, "drawn": drawn, "won": won});
+            (source.name().to_owned(), counts)
+        })
         .collect::<serde_json::Map<_, _>>()
         .into()
 }

@@ -119,7 +119,10 @@ impl Timing {
             self.manager = time::manager(&self.choice);
         }
         self.see_lag(history, &clock);
-        if self.last.is_some_and(|last| !history.passes(last.place)) {
+        // A GUI that sends only the position, without the moves, says nothing about the game.
+        let says_nothing = |last: Planned| history.place().is_start() && last.place.is_start();
+        let leaves = |last: Planned| !history.passes(last.place) && !says_nothing(last);
+        if self.last.is_some_and(leaves) {
             self.manager.discard_savings();
         }
         let clock = ClockState {
@@ -254,6 +257,40 @@ mod tests {
             timing.lag.overhead(Duration::ZERO, 50 * SECOND),
             Duration::ZERO
         );
+    }
+
+    #[test]
+    fn savings_stay_in_their_game() {
+        let moves = ["e2e4", "e7e5", "g1f3", "b8c6"].map(String::from);
+        let game = |plies: usize| setup::history_from(None, &moves[..plies]).unwrap();
+        let other = setup::history_from(None, &["d2d4".to_owned(), "d7d5".to_owned()]).unwrap();
+        let only_fen = |fen: &str| setup::history_from(Some(fen), &[]).unwrap();
+        let kings = [
+            "4k3/8/8/8/8/8/8/4K2R w - - 0 40",
+            "4k3/8/8/8/8/8/R7/4K3 w - - 4 42",
+        ];
+        let second_budget = |first: &History, second: &History| {
+            let options = Options::default();
+            let mut timing = Timing::new(&options);
+            timing.plan(&options, first, clock(600 * SECOND), Duration::ZERO);
+            // Nothing was used.
+            timing.ended(Duration::ZERO, 100);
+            timing
+                .plan(&options, second, clock(60 * SECOND), Duration::ZERO)
+                .budget
+                .unwrap()
+        };
+        let (continued, left) = (
+            second_budget(&game(0), &game(2)),
+            second_budget(&game(0), &other),
+        );
+        assert_eq!(continued, left, "both go on from the start");
+        let left = second_budget(&game(2), &other);
+        assert!(left < second_budget(&game(2), &game(4)) / 2, "{left:?}");
+        let left = second_budget(&game(2), &game(0));
+        assert!(left < second_budget(&game(0), &game(2)) / 2, "{left:?}");
+        let [first, second] = kings.map(only_fen);
+        assert!(second_budget(&first, &second) > 2 * left);
     }
 
     #[test]

@@ -656,6 +656,7 @@ fn benchmark_prints_lc0s_fields() {
     assert_eq!((lines.len(), &lines[0]["position"]), (4, &start.into()));
     assert_eq!(lines[3]["positions"], 3);
     assert_eq!(lines[3]["nodes"], 150);
+    assert!(lines[3]["description"].as_str().unwrap().contains("hash"));
     let output = scorn(&[
         "benchmark",
         "--backend",

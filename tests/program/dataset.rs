@@ -58,6 +58,7 @@ fn games_become_records_and_samples() {
     let json = stdout(&dataset(&["stats", &games, &sample, "--json"]));
     let counts: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(counts["game"]["records"], 2208, "{json}");
+    assert!(counts["game"]["results"]["won"].is_u64(), "{json}");
     let table = stdout(&dataset(&["stats", &games, &sample]));
     for source in [
         "engine game",

@@ -85,6 +85,7 @@ fn a_report_contains_the_whole_analysis() {
     check_ends_and_losses(games);
     games.iter().for_each(check_lines);
     check_annotated(&fs::read_to_string(&annotated).unwrap());
+    check_played(&fs::read_to_string(&records).unwrap());
     // Resuming a complete analysis gives the same page; without --force nothing is overwritten.
     let again = Command::new(env!("CARGO_BIN_EXE_scorn"))
         .args([
@@ -118,6 +119,24 @@ fn check_ends_and_losses(games: &[Value]) {
         !losses.is_empty() && losses.iter().all(|loss| loss.len() <= 4),
         "{losses:?}"
     );
+}
+
+/// Every played move has a practical value from many visits, in a search of its own if need be.
+fn check_played(records: &str) {
+    let mut alone = 0;
+    for record in records.lines() {
+        let record: Value = serde_json::from_str(record).unwrap();
+        let Some(played) = record["played"].as_str() else {
+            continue;
+        };
+        let mut lines = record["lines"].as_array().unwrap().iter();
+        let line = lines.find(|line| line["pv"][0] == played).unwrap();
+        let visits = |value: &Value| value["nodes"].as_u64().unwrap();
+        assert!(visits(line) * 10 >= visits(&record), "{record}");
+        let sum: u64 = record["lines"].as_array().unwrap().iter().map(visits).sum();
+        alone += u32::from(sum > visits(&record));
+    }
+    assert!(alone > 0, "no move was searched alone");
 }
 
 /// Moves in both notations, and probabilities in thousandths: 0 stands for those that are not known.

@@ -109,6 +109,10 @@ pub struct AnalyzeArgs {
     pub force: bool,
 }
 
+/// The version of how records are made, which is raised when the same search gives others: earlier records are not
+/// mixed with them.
+const RECORDS_VERSION: u32 = 2;
+
 impl AnalyzeArgs {
     /// With the file without a flag among those with one: games or positions, by its name.
     fn with_named_file(&self) -> Result<AnalyzeArgs> {
@@ -217,7 +221,7 @@ impl AnalyzeArgs {
         });
         let (limits, networks) = (self.limits(options), identities(options)?);
         let settings = format!(
-            "{limits:?} {} {} {networks:?} {deciding:?}",
+            "{RECORDS_VERSION} {limits:?} {} {} {networks:?} {deciding:?}",
             self.moves,
             self.is_reviewed()
         );

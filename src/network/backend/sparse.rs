@@ -229,10 +229,11 @@ impl Evaluator for SparseEvaluator {
             backend,
             network,
             device,
-            ..
+            note,
         } = &self.label;
+        let separator = if note.is_empty() { "" } else { "; " };
         Info {
-            description: format!("{backend} ({device}), network {network}"),
+            description: format!("{backend} ({device}), network {network}{separator}{note}"),
             advice: Advice {
                 threads: self.processors,
                 // It needs no batches, but in a large tree visits that go down together find their leaves in less time.

@@ -134,10 +134,21 @@ mod tests {
     }
 
     #[test]
-    fn who_is_to_move_is_told_by_the_backend_sparse_only() {
+    fn the_side_to_move_is_passed_on_by_the_backend_sparse_only() {
         let described = |backend| load_with(BUILT_IN_ODDS, backend, "").0.unwrap();
         assert!(described("rten").ends_with("which only the backend sparse passes on"));
-        assert!(!described("sparse").contains("tells it"));
+        assert!(!described("sparse").contains("passes on"));
+        let config = NetworkConfig {
+            note: "Backend rten does not apply to this network".into(),
+            ..NetworkConfig::from(&Options::default())
+        };
+        let evaluator = load_backend(&config, &|_| {}).unwrap();
+        assert!(
+            evaluator
+                .info()
+                .description
+                .ends_with(&format!("; {}", config.note))
+        );
     }
 
     #[test]

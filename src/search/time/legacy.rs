@@ -2,14 +2,11 @@
 //! the increments of those moves is divided evenly. Time that smart pruning saves goes to the next moves, and the
 //! first move of a game gets more, because it has no tree to reuse.
 
-use super::{ClockState, Spent, TimeManager, limits};
+use super::{ClockState, MAX_FIRST_PART, Spent, TimeManager, limits};
 use crate::{options::time_manager::Legacy, search::Limits};
 
 /// Maximum number of plies of an opening book that count for the bonus of the first move.
 const MAX_BOOK_PLIES: u32 = 12;
-
-/// The part of the time that the first move may have because of its bonus.
-const MAX_FIRST_PART: f64 = 0.15;
 
 /// The manager, with the time that it has saved so far.
 pub(super) struct LegacyManager {

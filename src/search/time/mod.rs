@@ -25,6 +25,9 @@ const REFILL_PART: f64 = 0.5;
 /// The overhead is a reserve for one outlier. Until the lag has been measured, every move is assumed to lose this
 /// part of it.
 const LAG_PART: f64 = 0.05;
+/// The part of the time that the first move of a game may have in addition to its even share: a game may be resumed
+/// late, with few moves left.
+const MAX_FIRST_PART: f64 = 0.15;
 /// Minimum pondering time in seconds, even with a clock near zero: enough for some hundred nodes.
 const MIN_PONDERING: f64 = 0.005;
 /// Without an increment, time for the lag of at least this many more moves is reserved, because games can be long.

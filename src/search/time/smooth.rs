@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{ClockState, Spent, TimeManager, limits, to_duration};
+use super::{ClockState, MAX_FIRST_PART, Spent, TimeManager, limits, to_duration};
 use crate::{
     options::time_manager::Smooth,
     search::{Limits, limits::Bank},
@@ -57,12 +57,15 @@ impl SmoothManager {
         }
     }
 
-    /// The time for this move if each is to have a tree of the same size; `mean` is the average time of a move.
-    fn time_worth(&self, mean: f64, known_nodes: u64) -> f64 {
+    /// The time for this move if each is to have a tree of the same size; `mean` is the average time of a move, `total`
+    /// that of all moves.
+    fn time_worth(&self, mean: f64, total: f64, known_nodes: u64) -> f64 {
         match self.speed {
             Some(speed) => (mean / (1.0 - self.reuse) - known_nodes as f64 / speed).max(0.0),
             // The first move of a game, for which nothing is known.
-            None if known_nodes == 0 => mean / (1.0 - self.reuse),
+            None if known_nodes == 0 => {
+                (mean / (1.0 - self.reuse)).min(mean.max(total * MAX_FIRST_PART))
+            }
             None => mean,
         }
     }
@@ -88,7 +91,7 @@ impl TimeManager for SmoothManager {
             .min(most_in_bank)
             .min(total * (1.0 - 1.0 / moves));
         let mean = (total - bank) / moves;
-        let time_worth = self.time_worth(mean, clock.known_nodes);
+        let time_worth = self.time_worth(mean, total, clock.known_nodes);
         let deposit = (time_worth * parameters.per_move_piggybank).min(most_in_bank - bank);
         let deposit = if moves > 1.0 { deposit.max(0.0) } else { 0.0 };
         let factor = f64::from(clock.slowmover) * clock.ponder_factor(moves);

@@ -2,8 +2,7 @@
 //! convolutions or products of a network is one kernel each, where ONNX has up to ten.
 //!
 //! * `kernels.cu` is the source of the kernels, and `kernels.ptx` what `make kernels` makes of it: a text that is part
-//!   of
-//!   the program and that the driver translates for its card, so that no compiler is needed where it runs.
+//!   of the program and that the driver translates for its card, so that no compiler is needed where it runs.
 //! * [`kind`] lists the operators, [`operators`] gives them to ONNX Runtime.
 //! * [`call`] decides how a kernel is started.
 //! * [`launch`] loads the kernels and queues them.
