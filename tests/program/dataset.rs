@@ -57,7 +57,7 @@ fn games_become_records_and_samples() {
     assert_eq!(said, "300 positions\n");
     let json = stdout(&dataset(&["stats", &games, &sample, "--json"]));
     let counts: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(counts["game"]["records"], 2208, "{json}");
+    assert_eq!(counts["game"]["records"], 1129, "{json}");
     assert!(counts["game"]["results"]["won"].is_u64(), "{json}");
     let table = stdout(&dataset(&["stats", &games, &sample]));
     for source in [

@@ -139,6 +139,7 @@ mod tests {
         assert!(described("rten").ends_with("which only the backend sparse passes on"));
         assert!(!described("sparse").contains("passes on"));
         let config = NetworkConfig {
+            backend: "sparse".into(),
             note: "Backend rten does not apply to this network".into(),
             ..NetworkConfig::from(&Options::default())
         };
