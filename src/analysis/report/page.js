@@ -341,7 +341,7 @@
     ply = 0;
     variation = null;
     at("games").value = String(index);
-    at("about").textContent = [game.event, game.date, game.result].filter((text) => text && text !== "?" && text !== "????.??.??").join(", ");
+    at("about").textContent = [game.event, game.date, game.result.replace("-", "\u2011")].filter((text) => text && text !== "?" && text !== "????.??.??").join(", ");
     drawPlayers();
     drawMoves();
     drawGraph();
