@@ -5,6 +5,7 @@
 //! over legal moves, and the check that the outputs are finite.
 
 use std::{
+    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -98,6 +99,22 @@ pub struct Label {
     pub device: String,
     /// Why not another backend; may be empty.
     pub note: String,
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Label {
+            backend,
+            network,
+            device,
+            note,
+        } = self;
+        let separator = if note.is_empty() { "" } else { "; " };
+        write!(
+            f,
+            "{backend} ({device}), network {network}{separator}{note}"
+        )
+    }
 }
 
 /// The most sessions of one network, where each serves a search thread.
@@ -517,15 +534,8 @@ impl Evaluator for NetworkEvaluator {
     }
 
     fn info(&self) -> Info {
-        let Label {
-            backend,
-            network,
-            device,
-            note,
-        } = &self.label;
-        let separator = if note.is_empty() { "" } else { "; " };
         Info {
-            description: format!("{backend} ({device}), network {network}{separator}{note}"),
+            description: self.label.to_string(),
             advice: self.advice,
             at_once: self.batch_times.is_some().then_some(self.limit),
             batch_times: self

@@ -225,15 +225,8 @@ impl Evaluator for SparseEvaluator {
     }
 
     fn info(&self) -> Info {
-        let Label {
-            backend,
-            network,
-            device,
-            note,
-        } = &self.label;
-        let separator = if note.is_empty() { "" } else { "; " };
         Info {
-            description: format!("{backend} ({device}), network {network}{separator}{note}"),
+            description: self.label.to_string(),
             advice: Advice {
                 threads: self.processors,
                 // It needs no batches, but in a large tree visits that go down together find their leaves in less time.

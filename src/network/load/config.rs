@@ -82,13 +82,15 @@ impl NetworkConfig {
             Role::Main => Some(sparse::INFO.name),
             _ => None,
         };
-        let (backend, backend_options, note) = match another {
-            Some(name) if is_default => (name.to_owned(), String::new(), String::new()),
-            Some(name) => {
-                let note = format!("Backend {} does not apply to this network", main.backend);
-                (name.to_owned(), String::new(), note)
+        let note = match another {
+            Some(_) if !is_default => {
+                format!("Backend {} does not apply to this network", main.backend)
             }
-            None => (main.backend, main.backend_options, String::new()),
+            _ => String::new(),
+        };
+        let (backend, backend_options) = match another {
+            Some(name) => (name.to_owned(), String::new()),
+            None => (main.backend, main.backend_options),
         };
         NetworkConfig {
             weights,

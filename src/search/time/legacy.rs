@@ -2,7 +2,7 @@
 //! the increments of those moves is divided evenly. Time that smart pruning saves goes to the next moves, and the
 //! first move of a game gets more, because it has no tree to reuse.
 
-use super::{ClockState, MAX_FIRST_PART, Spent, TimeManager, limits};
+use super::{ClockState, Spent, TimeManager, first_share, limits};
 use crate::{options::time_manager::Legacy, search::Limits};
 
 /// Maximum number of plies of an opening book that count for the bonus of the first move.
@@ -52,9 +52,7 @@ impl TimeManager for LegacyManager {
         self.saved -= extra;
         let factor = f64::from(clock.slowmover) * parameters.slowmover * clock.ponder_factor(moves);
         let even = (total - extra) / moves * factor;
-        // A game that is resumed late has few moves left, and the bonus would take most of the clock.
-        let most = even.max(total * MAX_FIRST_PART);
-        let share = (even * self.bonus(clock.ply)).min(most) + extra;
+        let share = first_share(even * self.bonus(clock.ply), even, total) + extra;
         let limits = limits(share, clock.max_time(moves));
         self.is_first = false;
         self.budget = limits.budget.unwrap_or_default().as_secs_f64();

@@ -25,8 +25,7 @@ const REFILL_PART: f64 = 0.5;
 /// The overhead is a reserve for one outlier. Until the lag has been measured, every move is assumed to lose this
 /// part of it.
 const LAG_PART: f64 = 0.05;
-/// The part of the time that the first move of a game may have in addition to its even share: a game may be resumed
-/// late, with few moves left.
+/// The part of all time that the first move of a game may have, unless its even share is more.
 const MAX_FIRST_PART: f64 = 0.15;
 /// Minimum pondering time in seconds, even with a clock near zero: enough for some hundred nodes.
 const MIN_PONDERING: f64 = 0.005;
@@ -192,6 +191,12 @@ impl ClockState {
         }
         .max(1.0)
     }
+}
+
+/// The share of a game's first move, which gets more than the `even` one of the `total` time: a game that is resumed
+/// late has few moves left, and the extra time would take most of the clock.
+fn first_share(share: f64, even: f64, total: f64) -> f64 {
+    share.min(even.max(total * MAX_FIRST_PART))
 }
 
 /// Limits with a budget of `share`, but at most `max_time` for the move (all in seconds).

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{ClockState, MAX_FIRST_PART, Spent, TimeManager, limits, to_duration};
+use super::{ClockState, Spent, TimeManager, first_share, limits, to_duration};
 use crate::{
     options::time_manager::Smooth,
     search::{Limits, limits::Bank},
@@ -63,9 +63,7 @@ impl SmoothManager {
         match self.speed {
             Some(speed) => (mean / (1.0 - self.reuse) - known_nodes as f64 / speed).max(0.0),
             // The first move of a game, for which nothing is known.
-            None if known_nodes == 0 => {
-                (mean / (1.0 - self.reuse)).min(mean.max(total * MAX_FIRST_PART))
-            }
+            None if known_nodes == 0 => first_share(mean / (1.0 - self.reuse), mean, total),
             None => mean,
         }
     }
