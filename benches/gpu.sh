@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Verifies and measures a GPU backend: does it load, is it accurate, how fast is it, how far is it behind lc0, which
 # errors does it report. Writes Markdown to standard output. Needs bash, awk, timeout and the files it is given; nothing
-# is built or downloaded. What to do on a new card: docs/gpu.md.
+# is built or downloaded. What to do on a new card: docs/lab/gpu.md.
 #
-#   benches/gpu.sh --engine target/release/scorn --runtime runtime --lc0 lc0 --write docs/gpu.md NETWORK...
+#   benches/gpu.sh --engine target/release/scorn --runtime runtime --lc0 lc0 --write docs/lab/gpu.md NETWORK...
 #
 #   --engine FILE     the program
 #   --runtime FOLDER  ONNX Runtime with its GPU libraries, as installed by the command in docs/backends.md

@@ -7,13 +7,13 @@
 #   FOLDER      results; an interrupted run is resumed, by the same program with the same networks only
 #   --short     nine cells of 100 games at 400 nodes, some three minutes of one core: the form of CI
 #   --weights   the network to judge (WeightsFile); by default the one in the program
-#   --odds-weights  the network for odds to judge; by default <built in odds>
+#   --odds-weights  the odds network to judge; by default <built in odds>
 #   --baseline  table to compare with; by default benches/odds-gate.tsv, with --short benches/odds-gate-short.tsv
 #   --write     write the table there as a new baseline, besides comparing
 #   STOCKFISH   (variable) Stockfish's path; without it, or with --short, its cells are left out
 #
 # The full table: queen, rook and knight x three opponents (the engine with few nodes, the policy of the dense network at
-# temperature 0.3, Stockfish at a UCI_Elo) x plain PUCT, ScLimit 28, and ScLimit 28 with the network for odds; 150 games a
+# temperature 0.3, Stockfish at a UCI_Elo) x plain PUCT, ScLimit 28, and ScLimit 28 with the odds network; 150 games a
 # cell at 800 nodes, White gives the odds and draws its first moves (OpeningVariety, with the values of the baseline), so
 # that the games of a cell have different openings and its error is that of independent games. (ScLimit 200 hardly
 # differs from plain at so few nodes.) Exit status 1 if the mean of one of the three, over the cells that both tables
@@ -60,7 +60,7 @@ games=150 nodes=800
 [ -z "$short" ] || games=100 nodes=400
 plain="ScLimit=1000000000"
 contempt="ScLimit=28"
-# What the profiles set with a queen less.
+# What the profiles set at queen odds.
 odds="WeightsFile=$odds_network;$contempt"
 
 # The OpeningVariety with which the baseline was played, as an option.

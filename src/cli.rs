@@ -108,8 +108,8 @@ fn passed_over_in_file(path: &[&str]) -> &'static [&'static str] {
     after_long_help = "The UCI options above are also flags of \"scorn uci\" and of the commands that search."
 )]
 struct Cli {
-    /// A file of options, one "--flag=value" a line [default: scorn.config or lc0.config beside the program; empty:
-    /// none].
+    /// Configuration file, one "--flag=value" per line. Default: scorn.config, or without it lc0.config, in the
+    /// program's folder; an empty name reads none.
     #[arg(long, short, value_name = "FILE", global = true, value_parser = OsStringValueParser::new().map(PathBuf::from))]
     config: Option<PathBuf>,
     #[command(subcommand)]

@@ -161,15 +161,15 @@ options! {
     /// Settings of the backend, in the form key=value,name(key=value). docs/backends.md lists the keys.
     "BackendOptions"                      "backend-opts" 'o'              [network play, drops Network]
         backend_options:                    String                        = "";
-    /// Policy head of a network with several: vanilla, optimistic, soft or opponent. Empty selects the network's main
-    /// head.
+    /// Policy head of a network with several: `vanilla`, `optimistic`, `soft` or `opponent`. Empty selects the
+    /// network's main head.
     "PolicyHead"                          "policy-head"                   [network play, drops Network]
         policy_head:                        String                        = "";
-    /// Value head of a network with several: winner, q or st. Empty selects the network's main head.
+    /// Value head of a network with several: `winner`, `q` or `st`. Empty selects the network's main head.
     "ValueHead"                           "value-head"                    [network play, drops Network]
         value_head:                         String                        = "";
-    /// Input planes and policy format of an ONNX network: lc0, alphazero (119 planes, 8x8x73 moves) or auto, which
-    /// reads them from the network's metadata and falls back to lc0.
+    /// Input planes and policy format of an ONNX network: `lc0`, `alphazero` (119 planes, 8x8x73 moves) or `auto`,
+    /// which reads them from the network's metadata and assumes lc0's without it.
     "NetworkEncoding"                     "network-encoding"              [network play, drops Network, hidden]
         network_encoding:                   NetworkEncoding               = NetworkEncoding::Auto;
     /// The ONNX Runtime library, or a folder that contains it. Empty searches the usual places.
@@ -182,8 +182,8 @@ options! {
     /// normalised. Forced lines often begin with checks that the policy underrates. 0 adds nothing.
     "CheckBonus"                          "check-bonus"                   [network play, drops Tree, recommended, hidden]
         check_bonus:                        f32 [0.0, 1.0]                = 0.0;
-    /// Filling of the network's history planes before the first known position: no leaves them empty, fen_only
-    /// repeats the oldest position unless it is the starting position, always repeats it in any case.
+    /// How the network's history planes before the first known position are filled: `no` leaves them empty, `fen_only`
+    /// repeats the oldest position unless it is the starting position, `always` repeats it even then.
     "HistoryFill"                         "history-fill"                  [network play, drops Network, hidden]
         history_fill:                       HistoryFill                   = HistoryFill::FenOnly;
 
@@ -203,8 +203,8 @@ options! {
     /// Factor that multiplies the time spent on each move.
     "Slowmover"                           "slowmover"                     [engine clock, only uci]
         slowmover:                          f32 [0.0, 100.0]              = 1.0;
-    /// Method that divides the clock among the moves: legacy, smooth, simple or alphazero, with optional parameters
-    /// as in legacy(steepness=7,first-move-bonus=0). docs/time.md describes them.
+    /// Method that divides the clock among the moves: `legacy`, `smooth`, `simple` or `alphazero`, with optional
+    /// parameters as in `legacy(steepness=7,first-move-bonus=0)`. docs/time.md describes them.
     "TimeManager"                         "time-manager"                  [engine clock, only uci]
         time_manager:                       TimeManagerChoice             = TimeManagerChoice::Legacy(Legacy::default());
     /// The engine's clock starts with "go" if the GUI has received "readyok" since "position". Without this option
@@ -217,10 +217,10 @@ options! {
     /// Node limits ("go nodes" and NodeLimit) count new nodes only, not those of a reused tree.
     "NodesAsPlayouts"                     "nodes-as-playouts"             [engine play, hidden]
         nodes_as_playouts:                  bool                          = false;
-    /// A search with a clock ends as soon as the best move cannot be overtaken in the remaining time divided by this
-    /// factor. Searches that are neither infinite nor for a mate also end when the result is proven; without a clock, a
-    /// win ends the search only when as many winning moves as MultiPV are proven. 0 disables both, but a search by
-    /// depth still ends at a proven result.
+    /// A search with a clock ends when the best move cannot be overtaken in the remaining time divided by this factor,
+    /// or when the result is proven. A search without a clock (except `go infinite` and `go mate`) ends when as many
+    /// winning moves as MultiPV are proven, or another result is. 0 disables both, except that `go depth` still ends at
+    /// a proven result.
     "SmartPruningFactor"                  "smart-pruning-factor"          [search play]
         smart_pruning_factor:               f32 [0.0, 10.0]               = 1.33;
     /// Number of batches before smart pruning may end a search.
@@ -243,16 +243,16 @@ options! {
     /// is frozen. The default and 0 are plain PUCT. Negative values freeze the engine's own nodes instead.
     "ScLimit"                             "sc-limit"                      [search play, drops Tree]
         sc_limit:                           i32 [-1000000000, 1000000000] = 1000000000;
-    /// Search-contempt: frozen nodes draw replies in proportion to visits^(1/ScTemperature). 0 always selects the
+    /// Search-contempt: frozen nodes sample replies in proportion to visits^(1/ScTemperature). 0 always selects the
     /// most visited reply.
     "ScTemperature"                       "sc-temperature"                [search play, drops Tree]
         sc_temperature:                     f32 [0.0, 10.0]               = 1.0;
-    /// Search-contempt: how frozen nodes draw replies. thompson draws independently, stratified selects the reply
-    /// that lags its share most, which has less variance.
+    /// Search-contempt: how frozen nodes sample replies. `thompson` samples independently; `stratified` selects the
+    /// reply that lags its share most, which has less variance.
     "ScSampling"                          "sc-sampling"                   [search play, drops Tree]
         sc_sampling:                        ScSampling                    = ScSampling::Thompson;
-    /// Search-contempt: share of a frozen node's visits that draw a reply; the others search on for the best one. 1 is
-    /// pure search-contempt.
+    /// Search-contempt: share of a frozen node's visits for which a reply is sampled; the others continue the search
+    /// for the best one. 1 is pure search-contempt.
     "HybridSamplingRatio"                 "hybrid-sampling-ratio"         [search play, drops Tree, hidden]
         hybrid_sampling_ratio:              f32 [0.0, 1.0]                = 1.0;
     /// Search-contempt: HybridSamplingRatio by the visits of the frozen node, in the form "1000:0.5 8000:0.9". The
@@ -260,15 +260,15 @@ options! {
     /// HybridSamplingRatio at any number of visits.
     "HybridRatioSchedule"                 "hybrid-ratio-schedule"         [search play, drops Tree, hidden]
         hybrid_ratio_schedule:              RatioSchedule                 = RatioSchedule::default();
-    /// The side whose opponent search-contempt models and to which Contempt applies: play is the side to move at the
-    /// root, white_side_analysis White, black_side_analysis Black, disable neither.
+    /// The side on whose behalf contempt acts; the other side is the modelled opponent. `play`: the side to move at the
+    /// root; `white_side_analysis`: White; `black_side_analysis`: Black; `disable`: no side.
     "ContemptMode"                        "contempt-mode"                 [search play]
         contempt_mode:                      ContemptMode                  = ContemptMode::Play;
     /// A second network (in the form of WeightsFile) that provides the priors at nodes of the modelled opponent (see
     /// ContemptMode), for example a Maia network of the opponent's rating. Empty uses no second network.
     "OpponentWeights"                     "opponent-weights"              [network weights, drops OtherNetworks]
         opponent_weights:                   String                        = "";
-    /// Rating of the modelled opponent if OpponentWeights is empty: the built-in network predicts the moves of humans
+    /// Rating of the modelled opponent if OpponentWeights is empty: a built-in network predicts the moves of people
     /// with this rating. 1100 to 1900 are ratings on lichess, 2600 is a grandmaster (FIDE), those between are
     /// interpolated, and lower or higher ones count as 1100 or 2600. 0 disables this.
     "OpponentRating"                      "opponent-rating"               [network weights, drops OtherNetworks]
@@ -348,17 +348,17 @@ options! {
     /// CPuctFactor at the root, with RootHasOwnCpuctParams.
     "CPuctFactorAtRoot"                   "cpuct-factor-at-root"          [search play, hidden]
         cpuct_factor_at_root:               f32 [0.0, 1000.0]             = 3.894;
-    /// First-play urgency, the assumed Q of an unvisited move: reduction is the parent's Q minus FpuValue times the
-    /// square root of the visited moves' total prior, absolute is FpuValue itself.
+    /// First-play urgency, the assumed Q of an unvisited move. `reduction`: the parent's Q minus FpuValue times the
+    /// square root of the visited moves' total prior; `absolute`: FpuValue itself.
     "FpuStrategy"                         "fpu-strategy"                  [search play, recommended, hidden]
         fpu_strategy:                       FpuStrategy                   = FpuStrategy::Reduction;
     /// The reduction or the absolute value of FpuStrategy.
     "FpuValue"                            "fpu-value"                     [search play, recommended]
         fpu_value:                          f32 [-100.0, 100.0]           = 0.33;
-    /// FpuStrategy at the root. same applies FpuStrategy and FpuValue there, too.
+    /// FpuStrategy at the root. `same`: FpuStrategy and FpuValue apply there, too.
     "FpuStrategyAtRoot"                   "fpu-strategy-at-root"          [search play, hidden]
         fpu_strategy_at_root:               FpuStrategyAtRoot             = FpuStrategyAtRoot::Same;
-    /// FpuValue at the root, unless FpuStrategyAtRoot is same.
+    /// FpuValue at the root, unless FpuStrategyAtRoot is `same`.
     "FpuValueAtRoot"                      "fpu-value-at-root"             [search play, hidden]
         fpu_value_at_root:                  f32 [-100.0, 100.0]           = 1.0;
     /// Folders with Syzygy endgame tablebases, separated by ':' (on Windows ';'). Searches for a mate do not use them.
@@ -464,7 +464,7 @@ options! {
     /// Concentration of the Dirichlet noise at the root.
     "DirichletNoiseAlpha"                 "noise-alpha"                   [search play, hidden]
         noise_alpha:                        f32 [0.0, 10000000.0]         = 0.3;
-    /// The played move is drawn in proportion to visits^(1/Temperature). 0 always plays the best move.
+    /// The played move is sampled in proportion to visits^(1/Temperature). 0 always plays the best move.
     "Temperature"                         "temperature"                   [search play]
         temperature:                        f32 [0.0, 100.0]              = 0.0;
     /// Number of moves over which Temperature decreases to zero. 0 keeps it constant.
@@ -486,10 +486,10 @@ options! {
     /// Number added to the visits of each move before Temperature applies.
     "TempVisitOffset"                     "temp-visit-offset"             [search play, hidden]
         temp_visit_offset:                  f32 [-1000.0, 1000.0]         = 0.0;
-    /// Variety of a game's first moves while Temperature is 0: each is drawn with a weight of e^(-loss/OpeningVariety).
-    /// A move's loss is how much less it is worth than the best one, in hundredths of wins minus losses, which go from
-    /// -1 to 1; few visits count against it. A loss of more than three times OpeningVariety is excluded. 0 plays the
-    /// best move.
+    /// Variety of a game's first moves while Temperature is 0: each is sampled with a weight of
+    /// e^(-loss/OpeningVariety). A move's loss is how much less it is worth than the best one, in hundredths of W - L
+    /// (win probability minus loss probability, -1 to 1); moves with few visits count as worse. Moves that lose more
+    /// than three times OpeningVariety are excluded. 0 plays the best move.
     "OpeningVariety"                      "opening-variety"               [search play]
         opening_variety:                    f32 [0.0, 100.0]              = 0.0;
     /// Last move number of the game at which OpeningVariety applies.
@@ -498,8 +498,8 @@ options! {
 
     // The game.
     /// File of moves that led into lost games, one position a line (EPD with `am`, moves to avoid). The engine adds the
-    /// games that it loses, and plays another move in these positions if that costs at most 0.05 of wins minus losses,
-    /// which go from -1 to 1. Empty stores nothing.
+    /// games that it loses, and plays another move in these positions if that costs at most 0.05 of W - L (win
+    /// probability minus loss probability, -1 to 1). Empty stores nothing.
     "LostGamesFile"                       "lost-games-file"               [engine play, only uci, no profile]
         lost_games_file:                    String                        = "";
     /// Description of the opponent, set by the GUI: "TITLE RATING TYPE NAME", as in "GM 2800 human Gary Kasparov" or
@@ -513,43 +513,43 @@ options! {
     /// The engine plays at the strength of UCI_Elo.
     "UCI_LimitStrength"                   "limit-strength"                [engine play, only uci]
         limit_strength:                     bool                          = false;
-    /// Rating at which the engine plays with UCI_LimitStrength, on about the scale of Stockfish's UCI_Elo. See
-    /// docs/strength.md.
+    /// Rating at which the engine plays with UCI_LimitStrength, on about the scale of Stockfish's UCI_Elo, or on
+    /// lichess's if HumanWeights is set. See docs/strength.md.
     "UCI_Elo"                             "elo"                           [engine play, only uci]
         elo:                                u32 [1200, 2200]              = 1500;
-    /// Networks that predict human moves, used by UCI_LimitStrength up to 1950 Elo: `<built in human {maia}>`, or a
-    /// file name, in which `{maia}` stands for a rating from 1100 to 1900. Ratings are then those of lichess; on
-    /// Stockfish's scale the strength stays at about 1250 to 1400. Above 1950, or if empty, the nodes are limited and
-    /// randomness is added instead.
+    /// With UCI_LimitStrength up to 1950: network of human moves that plays in place of a limited search, `<built in
+    /// human {maia}>` or a file name, in which `{maia}` stands for a rating from 1100 to 1900. UCI_Elo is then a rating
+    /// on lichess; on Stockfish's scale the strength stays at about 1250 to 1400. Above 1950, or if empty, the nodes
+    /// are limited and randomness is added instead.
     "HumanWeights"                        "human-weights"                 [engine play, only uci]
         human_weights:                      String                        = "";
     /// Profiles that set options by odds, opponent and clock, except those that the user or the configuration file
-    /// sets: a file (see docs/profiles.md), `<built in>` or off.
+    /// sets: a file (see docs/profiles.md), `<built in>` or `off`.
     "Profiles"                            "profiles"                      [engine play, only uci, no profile, suggests "<built in>" "off"]
         profiles:                           String                        = "<built in>";
 
     // The move that is played.
-    /// Criterion for the played move if nothing is proven and Temperature is 0: visits is the most visits, lcb the
-    /// largest lower confidence bound of Q, value_log_visits the largest Q + ln(visits).
+    /// Criterion for the played move if nothing is proven and Temperature is 0. `visits`: the most visits; `lcb`: the
+    /// largest lower confidence bound of Q; `value_log_visits`: the largest Q + ln(visits).
     "RootChoice"                          "root-choice"                   [search play, recommended, hidden]
         root_choice:                        RootChoice                    = RootChoice::Visits;
-    /// Number of standard errors between Q and its lower confidence bound, for RootChoice lcb.
+    /// Number of standard errors between Q and its lower confidence bound, for RootChoice `lcb`.
     "LcbStdevs"                           "lcb-stdevs"                    [search play, recommended, hidden]
         lcb_stdevs:                         f32 [0.0, 100.0]              = 5.0;
-    /// Minimum visits of a move that RootChoice lcb may choose, as a share of the visits of the most visited move.
+    /// Minimum visits of a move that RootChoice `lcb` may choose, as a share of the visits of the most visited move.
     "LcbMinVisitShare"                    "lcb-min-visit-share"           [search play, recommended, hidden]
         lcb_min_visit_share:                f32 [0.0, 1.0]                = 0.15;
 
     // What is reported.
-    /// Number of best moves for which a principal variation is reported. If there are several, a root move that is a
-    /// proven win gets no more visits while others are open.
+    /// Number of best moves for which a principal variation is reported. Above 1, a root move that is a proven win gets
+    /// no further visits while other root moves are unproven.
     "MultiPV"                             "multipv"                       [search output]
         multi_pv:                           usize [1, 500]                = 1;
     /// With MultiPV, each line reports its own number of nodes instead of the number of the whole search.
     "PerPVCounters"                       "per-pv-counters"               [report output, only uci]
         per_pv_counters:                    bool                          = false;
-    /// Scale of the reported scores. WDL_mu, the default, reads 100 where a win has a probability of one half; the
-    /// others are formulas of the expected score, of which those in centipawns reach larger values in won positions.
+    /// Scale of the reported scores. `WDL_mu`, the default: 100 means a winning chance of 50 %. The others are computed
+    /// from the expected score; those in centipawns grow faster in won positions.
     "ScoreType"                           "score-type"                    [report output]
         score_type:                         ScoreType                     = ScoreType::WdlMu;
     /// The engine reports win, draw and loss probabilities, in per mille.
@@ -562,8 +562,8 @@ options! {
     "UCI_ShowMovesLeft"                   "show-movesleft"                [report output, only uci]
         show_moves_left:                    bool                          = false;
     /// With search-contempt, the engine reports at the end of a search the value of each line against best replies,
-    /// too, and by how much its practical value is higher. The report is omitted if it would take more than a quarter
-    /// of the time for the move.
+    /// too, and by how much its practical value is higher. The report is omitted if it may take more than a quarter of
+    /// the time for the move, and without a clock in trees of more than ten million visits.
     "ShowObjective"                       "show-objective"                [search output]
         show_objective:                     bool                          = false;
     /// The engine reports statistics of every move at the end of a search.
@@ -577,15 +577,14 @@ options! {
     "Preload"                             "preload"                       [engine speed, only uci, hidden]
         preload:                            bool                          = false;
     /// The engine also announces the options that few people change, so that a GUI lists them; programs that have sent
-    /// "uci" before must send it again. Hidden options can be set in any case.
+    /// "uci" before must send it again. Hidden options can always be set, announced or not.
     "ShowHidden"                          "show-hidden"                   [report output, only uci, no profile]
         show_hidden:                        bool                          = false;
     /// File for a log of the communication with the GUI. `<stderr>` writes it to standard error. Empty writes none.
     "LogFile"                             "logfile" 'l'                   [report output, only uci, no profile]
         log_file:                           String                        = "";
-    /// The GUI analyses a position: Temperature and noise are 0, profiles and UCI_LimitStrength have no effect, and
-    /// the trees of earlier positions are kept, in up to half of the memory, for stepping back and forth (unless
-    /// copying them takes more than two seconds, or a quarter of a search with a clock).
+    /// The GUI analyses a position: Temperature and noise are 0, profiles and UCI_LimitStrength have no effect, and the
+    /// trees of earlier positions are kept (in up to half of the memory), so that stepping back resumes their search.
     "UCI_AnalyseMode"                     "analyse-mode"                  [search play, no profile]
         analyse_mode:                       bool                          = false;
     /// Castling moves are written as king takes rook, for Chess960.

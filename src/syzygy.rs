@@ -268,8 +268,13 @@ impl Tables {
                 _ => Some(0),
             },
         };
+        let rank = match result {
+            // The fifty-move rule does not save it, and the search knows better which defence is the longest.
+            Some(-1) => -CERTAIN,
+            _ => rank(distance, rule50, is_zeroing),
+        };
         Some(TableResult {
-            rank: rank(distance, rule50, is_zeroing),
+            rank,
             distance,
             result,
         })

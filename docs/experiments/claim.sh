@@ -2,7 +2,7 @@
 # The paper's claim about training (docs/lab/contempt-in-training.md): from one network, the same number of self-play
 # games with the same nodes, by
 #   temperature   plain PUCT, decisive because moves are drawn by visits throughout the game
-#   contempt      ScLimit controlled to TARGET decisive games for each draw, with a low temperature
+#   contempt      ScLimit controlled to TARGET decisive games per draw, with a low temperature
 #   quiet         plain PUCT with that low temperature, for comparison
 # for each seed, then matches. As it stands, some 250 seconds of one core for each of nine runs. Resumes where it was
 # stopped. The log of each run has its core seconds and its ratios, for Elo after equal time.

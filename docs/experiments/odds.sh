@@ -101,7 +101,7 @@ cell() {
 
 odds_network="WeightsFile=<built in odds>"
 
-# Cells of one kind of odds and opponent: the usual network plain and with limits, the network for odds likewise, and
+# Cells of one kind of odds and opponent: the default network plain and with limits, the odds network likewise, and
 # with a known rating.
 usual() {
     local limit
@@ -124,7 +124,7 @@ told() {
     done
 }
 
-# The same for strong opponents: the human model of grandmasters with the usual network and with the one for odds.
+# The same for strong opponents: the human model of grandmasters with the default network and with the one for odds.
 master() {
     local limit
     for limit in 200 28; do

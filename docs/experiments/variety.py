@@ -9,7 +9,7 @@ The engine plays the first moves of N games against a deterministic opponent (on
 Three questions are answered for each start:
 * which share of all pairs of games differs within the first 8 plies;
 * what the drawn moves cost: W - L of the move that the engine plays without variety in the same position, less that of
-  the drawn one, each by a plain search of its own with the usual network, summed over the 8 plies of a game. The same
+  the drawn one, each by a plain search of its own with the default network, summed over the 8 plies of a game. The same
   error is in both, so that a mean may be negative;
 * what the drawn moves cost in comparison with the best moves of the plain search.
 --rating 0 hides the opponent's rating, so that other profiles apply. Needs the package chess.

@@ -294,7 +294,7 @@ pub fn elo_text(estimate: &Estimate, of_pairs: bool) -> String {
     } else if elo_high.is_finite() {
         format!("{text}, at most {elo_high:+.1}")
     } else {
-        format!("{text} without bounds yet")
+        format!("{text}, error not known yet")
     }
 }
 
@@ -462,10 +462,10 @@ mod tests {
             ),
             (
                 [1, 0, 0, 0, 1],
-                "50.0 % (0.0 to 100.0), Elo +0.0 without bounds yet, normalised +0.0 +/- 340.5, LOS 50.0 %",
+                "50.0 % (0.0 to 100.0), Elo +0.0, error not known yet, normalised +0.0 +/- 340.5, LOS 50.0 %",
             ),
             // All pairs have the same result: no spread.
-            ([0, 0, 0, 5, 0], "75.0 %, Elo +190.8 without bounds yet"),
+            ([0, 0, 0, 5, 0], "75.0 %, Elo +190.8, error not known yet"),
         ] {
             let estimate = Counts(pairs).estimate().unwrap();
             assert_eq!(estimate_text(&estimate, true), expected, "{pairs:?}");

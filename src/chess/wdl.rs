@@ -91,22 +91,22 @@ pub fn moves_left(value: Value) -> u32 {
 
 /// The model in which win and loss are the logistic tails of one random walk.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tails {
+pub struct LogisticWdl {
     /// The advantage: at 1 the probability of a win is one half.
     pub mu: f64,
     /// The width: the larger it is, the fewer draws there are.
     pub s: f64,
 }
 
-impl Tails {
+impl LogisticWdl {
     /// The model of these probabilities; `None` if one of the three is too small.
-    pub fn fit(wl: f64, d: f64) -> Option<Tails> {
+    pub fn fit(wl: f64, d: f64) -> Option<LogisticWdl> {
         let (w, l) = ((1.0 + wl - d) / 2.0, (1.0 - wl - d) / 2.0);
         if w.min(d).min(l) < MIN_PROBABILITY {
             return None;
         }
         let (a, b) = ((1.0 / l - 1.0).ln(), (1.0 / w - 1.0).ln());
-        Some(Tails {
+        Some(LogisticWdl {
             mu: (a - b) / (a + b),
             s: 2.0 / (a + b),
         })
@@ -122,7 +122,7 @@ impl Tails {
 
 /// The advantage in that model, if it is defined.
 pub fn advantage(wl: f64, d: f64) -> Option<f64> {
-    Tails::fit(wl, d).map(|tails| tails.mu)
+    LogisticWdl::fit(wl, d).map(|tails| tails.mu)
 }
 
 fn tangent(scale: f64, steepness: f64, x: f64) -> f64 {

@@ -60,7 +60,7 @@ const POSITIONS: [&str; 34] = [
 /// Corresponds to lc0's command of this name. Network, backend and threads are those of the usual options.
 #[derive(Clone, Debug, Args)]
 pub struct BenchmarkArgs {
-    /// End each search at this many nodes, or with a certain result.
+    /// End each search at this many nodes, or earlier when the result is proven.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub nodes: Option<u64>,
     /// Milliseconds for each search [default: 10000, without --nodes].

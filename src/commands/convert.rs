@@ -84,7 +84,9 @@ fn convert_file(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
     match has_ending(&output, ".pb") || has_ending(&output, ".pb.gz") {
         true if is_onnx => return wrap(args, built_in, &output),
         true => {
-            bail!("{network} is no ONNX model (.onnx), of which a network file of lc0 can be made")
+            bail!(
+                "{network} is not an ONNX model (.onnx); only those can be converted to a network file of lc0"
+            )
         }
         false if is_onnx => {
             let bytes = read_model(args, built_in)?;

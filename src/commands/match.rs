@@ -100,7 +100,7 @@ pub struct MatchArgs {
     /// acceptance of ELO1) and BETA (false rejection); the match stops when it is decided.
     #[arg(long, value_name = "ELO0,ELO1,ALPHA,BETA", allow_hyphen_values = true)]
     pub sprt: Option<Sprt>,
-    /// Meaning of Elo in --sprt: by the score (logistic) or by the score in standard deviations (normalized).
+    /// Scale of Elo in --sprt: logistic Elo, or normalized Elo (nElo).
     #[arg(long, value_enum, default_value = "logistic", requires = "sprt")]
     pub sprt_model: Model,
     /// File of games. A match in it is resumed; its settings are written beside it (FILE.json).
@@ -128,12 +128,17 @@ pub struct MatchArgs {
     /// Folders of endgame tablebases by which games are adjudicated.
     #[arg(long, value_name = "FOLDERS")]
     pub syzygy: Option<String>,
-    /// Total time in milliseconds by which an engine may overstep its clock before it forfeits the game. Time that
-    /// later increments leave over is credited back.
-    #[arg(long, value_name = "MS", default_value_t = 100)]
+    /// Total time in milliseconds by which an engine may overstep its clock in a game before it forfeits. What later
+    /// increments leave unused is deducted from that.
+    #[arg(
+        long = "time-margin",
+        alias = "margin",
+        value_name = "MS",
+        default_value_t = 100
+    )]
     pub margin: u64,
     /// Seconds after which an engine with a node limit counts as stalled.
-    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long = "stall-timeout", alias = "stall", value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub stall: u64,
     /// Let engines with an option Ponder think on their opponents' time; one with ";Ponder=false" does not.
     #[arg(long)]
@@ -308,7 +313,7 @@ impl MatchArgs {
                 None => "without --book there is one opening".to_owned(),
             };
             terminal::eprint_line(format_args!(
-                "scorn: {openings} for {} pairs: repeated games are not new evidence",
+                "scorn: {openings} for {} pairs: repeated games make the error bars too small",
                 self.pairs
             ));
         }

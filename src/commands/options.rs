@@ -40,7 +40,8 @@ pub struct OptionsArgs {
     /// The engine's clock at the start of that game, in seconds, for profiles that depend on it.
     #[arg(long, value_name = "SECONDS", requires = "fen")]
     pub clock: Option<u64>,
-    /// Print one JSON object per option, with what the option changes and what a change invalidates.
+    /// Print one JSON object per option, with the part of the program that reads the option and what is
+    /// rebuilt when it changes.
     #[arg(long)]
     pub json: bool,
 }

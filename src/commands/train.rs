@@ -25,13 +25,11 @@ use crate::train::data::{GamesFile, MixPart, MixtureSettings, NetworkPart};
 use crate::train::start::{Changes, Sizes, random_start, start_from, take_value};
 use crate::train::step::ValueLoss;
 use crate::train::targets::{ResultShare, TargetSettings};
-use crate::train::{self, Quality, TrainingSettings, measure_file};
+use crate::train::{self, TestResults, TrainingSettings, measure_file};
 
 /// Help text of the set of inputs.
-const INPUTS_HELP: &str = "Inputs: those of the position; also the last two moves and the players' rating, to \
-     predict human moves; or also who is to move, the engine or its opponent, for games at odds; \
-     classes are those of the position, with rows for classes of moves in the policy [default: those of the network or \
-     checkpoint it starts from, or position]";
+const INPUTS_HELP: &str =
+    "Set of inputs [default: that of the network or checkpoint it starts from, or position]";
 /// Limit of the size of a sparse network's file, in bytes.
 const LARGEST_NETWORK: u64 = 1 << 30;
 
@@ -212,8 +210,8 @@ struct StartArgs {
     /// stages, the new network has the same outputs until it is trained
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
-    /// Sparse network with a value of the same sizes, which is copied in place of the first one's: policy and value
-    /// share no weights, so that networks that learned at the same time can be joined
+    /// Sparse network whose value part (of the same sizes) is copied in place of that of --network. Policy and value
+    /// share no weights, so they may come from different networks
     #[arg(long, value_name = "FILE", requires = "network")]
     value_from: Option<PathBuf>,
     /// Part of the network to initialise at random instead
@@ -239,8 +237,8 @@ struct MeasureArgs {
     /// Share of the game's result in the value target of self-play positions, as in train run
     #[arg(long, default_value = "1", value_name = "X[,Y]")]
     result_share: ResultShare,
-    /// Print a JSON object for each file, with the results in floating point and in integers; without them if it has
-    /// no held-out positions
+    /// Print a JSON object for each file, with the results of the network in floating point and in integers; a file
+    /// without held-out positions has none
     #[arg(long)]
     json: bool,
 }
@@ -327,7 +325,7 @@ fn measure(args: &MeasureArgs) -> Result<()> {
 struct MeasuredFile {
     file: String,
     #[serde(flatten)]
-    quality: Option<Quality>,
+    quality: Option<TestResults>,
 }
 
 fn start(args: &StartArgs) -> Result<()> {

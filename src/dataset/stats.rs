@@ -39,7 +39,7 @@ pub fn count(inputs: &[PathBuf]) -> Result<[StatsLine; Source::ALL.len()]> {
             let (record, _) = next?;
             let source = record.source().with_context(|| {
                 let path = path.display();
-                format!("record {number} of {path} has a source that there is none of")
+                format!("record {number} of {path} has an unknown source of its data")
             })?;
             let line = &mut lines[source as usize];
             line.records += 1;

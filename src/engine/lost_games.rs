@@ -337,7 +337,7 @@ mod tests {
             blamed(&[(0.1, false), (0.0, false), (-1.0, true)]).unwrap(),
             ""
         );
-        // A queen less the values are low from the first move on.
+        // At queen odds the values are low from the first move on.
         assert_eq!(blamed(&[(-0.9, true), (-0.92, true), (-0.96, true)]), None);
         assert_eq!(
             blamed(&[(-0.9, true), (-0.92, true), (-0.98, true)]).unwrap(),

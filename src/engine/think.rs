@@ -160,7 +160,7 @@ impl Task {
     fn think_with_stand_in(&self, reason: &str) -> Answer {
         let Some(player) = self.stand_in() else {
             self.listener
-                .note(&format!("{reason}: this is just some legal move"));
+                .note(&format!("{reason}: playing an arbitrary legal move"));
             return self.any_legal_move();
         };
         self.listener

@@ -10,7 +10,7 @@ use crate::{
     options::{Options, time_manager::TimeManagerChoice},
     search::{
         Limits,
-        time::{self, ClockState, Spent, TimeManager, lag::Lag},
+        time::{self, ClockState, SearchCost, TimeManager, lag::Lag},
     },
 };
 
@@ -157,7 +157,7 @@ impl Timing {
         if let Some(last) = self.last.as_mut().filter(|last| last.used.is_none()) {
             let time = now.saturating_sub(last.received);
             last.used = Some(time);
-            self.manager.finish(&Spent { time, nodes });
+            self.manager.finish(&SearchCost { time, nodes });
         }
     }
 

@@ -45,7 +45,7 @@ use crate::{
         PackedMove, Ply,
         moves::{MAX_MOVES, add_legal_moves},
     },
-    sparse::features::Mover,
+    sparse::features::SideRole,
 };
 
 /// Why a batch could not be evaluated. The message names the file, tensor or device and the next step.
@@ -190,9 +190,9 @@ impl<'a> EvalPosition<'a> {
     }
 
     /// Who is to move, if one side is known to be the engine and the other a fallible opponent.
-    pub fn mover(&self) -> Option<Mover> {
+    pub fn mover(&self) -> Option<SideRole> {
         let turn = self.line.last()?.position.turn();
-        self.contempt_side.map(|side| Mover::of(side, turn))
+        self.contempt_side.map(|side| SideRole::of(side, turn))
     }
 
     /// The line of play that leads to the position.

@@ -355,7 +355,7 @@ fn odds(value: &SpannedValue<'_>) -> Result<Vec<OddsCondition>, Mistake> {
         "" => {
             return mistake(
                 value.span().start,
-                "'' is not a signature; \"none\" is equal material",
+                "'' is not a material difference; \"none\" is equal material",
             );
         }
         letters => match letters.parse() {

@@ -37,7 +37,7 @@ pub struct Signature([i32; PIECES.len()]);
 /// A text is not a signature.
 #[derive(Debug, Error, PartialEq)]
 #[error(
-    "'{0}' is not a signature: QRBNP for pieces that the engine lacks, qrbnp for pieces of the opponent"
+    "'{0}' is not a material difference: QRBNP for pieces that the engine lacks, qrbnp for pieces of the opponent"
 )]
 pub struct SignatureError(String);
 

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::{report::Outcome, tree::Full};
+use super::{report::Outcome, tree::TreeFull};
 use crate::network::EvaluateError;
 
 /// A search failed, because the network could not evaluate a batch.
@@ -28,7 +28,7 @@ pub(super) enum Failure {
     /// The network could not evaluate the positions.
     Evaluate(EvaluateError),
     /// The tree is full.
-    Full(Full),
+    Full(TreeFull),
 }
 
 impl From<EvaluateError> for Failure {
@@ -37,8 +37,8 @@ impl From<EvaluateError> for Failure {
     }
 }
 
-impl From<Full> for Failure {
-    fn from(full: Full) -> Failure {
+impl From<TreeFull> for Failure {
+    fn from(full: TreeFull) -> Failure {
         Failure::Full(full)
     }
 }

@@ -10,7 +10,7 @@ use super::{
     look_ahead::look_ahead,
     params::SearchParams,
     tree::{
-        Full,
+        TreeFull,
         edges::{EdgeRange, EdgeWriter},
         node::Origin,
         transpositions,
@@ -86,7 +86,7 @@ impl Replay {
     ///
     /// # Errors
     /// When the tree has no room for more.
-    pub(super) fn write_edges(&self, writer: &mut EdgeWriter) -> Result<EdgeRange, Full> {
+    pub(super) fn write_edges(&self, writer: &mut EdgeWriter) -> Result<EdgeRange, TreeFull> {
         writer.write_moves(&self.moves, &self.priors)
     }
 
@@ -129,7 +129,7 @@ impl ExpandContext<'_> {
         visits: &mut Visits,
         replay: &mut Replay,
         batch: &mut Batch,
-    ) -> Result<(), Full> {
+    ) -> Result<(), TreeFull> {
         visits.priors.modelled = self.evaluator.modelled_side();
         for index in 0..visits.list.len() {
             match visits.list[index].state {
@@ -155,7 +155,7 @@ impl ExpandContext<'_> {
         visits: &mut Visits,
         index: usize,
         replay: &mut Replay,
-    ) -> Result<EdgeRange, Full> {
+    ) -> Result<EdgeRange, TreeFull> {
         let steps = visits.steps[visits.list[index].steps.clone()].iter();
         replay.go_to(steps.map(|step| step.m));
         self.evaluator.priors(&mut self.position(replay), 1.0);
@@ -174,7 +174,7 @@ impl ExpandContext<'_> {
         edges: EdgeRange,
         replay: &mut Replay,
         batch: &mut Batch,
-    ) -> Result<(), Full> {
+    ) -> Result<(), TreeFull> {
         for index in visits.go_on(first, edges, self.params) {
             if !matches!(visits.list[index].state, VisitState::Extending) {
                 continue;
@@ -197,7 +197,7 @@ impl ExpandContext<'_> {
         steps: Range<usize>,
         replay: &mut Replay,
         batch: &mut Batch,
-    ) -> Result<VisitState, Full> {
+    ) -> Result<VisitState, TreeFull> {
         let depth = steps.len();
         replay.go_to(visits.steps[steps.clone()].iter().map(|step| step.m));
         if self.params.options.transpositions() {
@@ -237,7 +237,7 @@ impl ExpandContext<'_> {
         replay: &mut Replay,
         depth: usize,
         writer: &mut EdgeWriter,
-    ) -> Result<EdgeRange, Full> {
+    ) -> Result<EdgeRange, TreeFull> {
         if depth > 0 {
             return Ok(EdgeRange::default());
         }
@@ -252,7 +252,7 @@ impl ExpandContext<'_> {
         replay: &mut Replay,
         depth: usize,
         writer: &mut EdgeWriter,
-    ) -> Result<Option<VisitState>, Full> {
+    ) -> Result<Option<VisitState>, TreeFull> {
         if depth == 0 {
             return Ok(None);
         }
@@ -316,7 +316,8 @@ enum RuleVerdict {
 }
 
 /// The verdict of the tables if the opponent of `side` is fallible: only results that are certain for that side
-/// count. A win is certain; a draw with fewer than `pieces` pieces is a lower bound; everything else is left to the
+/// count. A win is certain; a draw with fewer than `pieces` pieces raises the leaf's own value to a draw at
+/// least, which is no bound of its node; everything else is left to the
 /// network, which has learned what is difficult to play.
 fn contempt_verdict(tables: &Tables, history: &History, side: Color, pieces: usize) -> RuleVerdict {
     let position = history.position();

@@ -1,4 +1,4 @@
-//! The first visits that leave a new position, before any of them is backed up: PUCT in a room of its own, because
+//! The first visits that leave a new position, before any of them is backed up: PUCT in a module of its own, because
 //! [`Visits`](super::visits::Visits) need it and PUCT's other rules need the state of the search.
 
 use super::tree::node::Edge;

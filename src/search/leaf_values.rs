@@ -1,10 +1,11 @@
-//! The value of a leaf from the network's output: the one place where search extensions change values before they are
-//! backed up. Proven results, tablebases and the evaluation cache are not affected.
+//! The value of a leaf from the network's output, rescaled by WDL contempt. Proven results, tablebases and the
+//! evaluation cache are not affected. Afterwards a value may be raised to a draw (`ContemptModeTB`, `visits.rs`), and
+//! the mean of a transposition may replace it (`backup.rs`).
 
 use super::{job::Job, wdl_contempt::WdlContempt};
 use crate::network::Value;
 
-/// The changes of the network's values in one search, applied in the order of the fields.
+/// The changes of the network's values in one search.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeafValues {
     /// lc0's WDL contempt.

@@ -14,7 +14,7 @@ pub struct Limits {
     /// Time that the search should take if it is not ended earlier by smart pruning.
     pub budget: Option<Duration>,
     /// Extra time beyond the budget, used while the choice of the move is still open.
-    pub bank: Option<Bank>,
+    pub bank: Option<TimeBank>,
     /// Mean depth of the visits, or of those that found something new, in plies (`go depth`). A search that hardly
     /// finds anything new any more ends before.
     pub depth: Option<u32>,
@@ -62,7 +62,7 @@ impl Limits {
 /// Time beyond the budget. The choice is open if the most visited move is not the one with the best value, or if
 /// another move is about to overtake it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bank {
+pub struct TimeBank {
     /// How much extra time there is.
     pub time: Duration,
     /// Time from the start of the search until which the bank is used whatever was found.

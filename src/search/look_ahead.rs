@@ -9,7 +9,7 @@
 use shakmaty::{Chess, Position};
 
 use super::{
-    tree::{Full, edges::EdgeWriter, node::Origin},
+    tree::{TreeFull, edges::EdgeWriter, node::Origin},
     visits::Leaf,
 };
 use crate::{
@@ -35,7 +35,7 @@ impl Ahead {
     ///
     /// # Errors
     /// When the tree has no room for the edge.
-    pub fn into_leaf(self, writer: &mut EdgeWriter) -> Result<Leaf, Full> {
+    pub fn into_leaf(self, writer: &mut EdgeWriter) -> Result<Leaf, TreeFull> {
         let (m, result) = match self {
             Ahead::Mates(m) => (m, 1),
             Ahead::Draws(m) => (m, 0),

@@ -61,6 +61,6 @@ pub use self::{
         MoveStat, Objective, Outcome, Proven, PvLine, REPORT_INTERVAL, Report, Reporter, Score,
         Silent,
     },
-    tree::{Full, Tree},
+    tree::{Tree, TreeFull},
     tree_search::TreeSearch,
 };

@@ -28,6 +28,8 @@ use crate::{network::Value, options::SearchOptions};
 const TIME_PER_VISIT: Duration = Duration::from_micros(1);
 /// Objective values may take at most one part in this many of a search's time.
 const MIN_TIME_RATIO: u32 = 4;
+/// The same after a search without a clock: the user who has stopped it waits for the move.
+const MAX_TIME: Duration = Duration::from_secs(10);
 
 /// The time needed for objective values at the end of a search with this tree; `None` if they are off, or if there is
 /// not enough time for them.
@@ -38,8 +40,10 @@ pub(super) fn time_needed(
 ) -> Option<Duration> {
     let is_wanted = options.show_objective() && tree.rule.is_some();
     let time = TIME_PER_VISIT.saturating_mul(tree.node(tree.root).n);
-    let is_enough = |all: Duration| time <= all / MIN_TIME_RATIO;
-    (is_wanted && limits.max_time().is_none_or(is_enough)).then_some(time)
+    let most = limits
+        .max_time()
+        .map_or(MAX_TIME, |all| all / MIN_TIME_RATIO);
+    (is_wanted && time <= most).then_some(time)
 }
 
 /// A child of a node whose visits are shared out anew.

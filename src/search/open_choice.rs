@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{limits::Bank, state::SearchState};
+use super::{limits::TimeBank, state::SearchState};
 
 /// The visits of the root's moves (edge, visits) at a moment of the search.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ impl Snapshot {
 /// Observes the visits of the root's moves during a search that has a bank.
 #[derive(Debug)]
 pub(super) struct OpenChoice {
-    bank: Bank,
+    bank: TimeBank,
     /// What a draw is worth to the side to move at the root.
     draw_score: f32,
     /// The snapshot that paces are measured from: one to two periods old, once the search is that old.
@@ -33,7 +33,7 @@ pub(super) struct OpenChoice {
 
 impl OpenChoice {
     /// Begins to observe a search.
-    pub fn new(bank: Bank, draw_score: f32) -> OpenChoice {
+    pub fn new(bank: TimeBank, draw_score: f32) -> OpenChoice {
         OpenChoice {
             bank,
             draw_score,
@@ -109,7 +109,7 @@ mod tests {
     }
 
     fn watch() -> OpenChoice {
-        let bank = Bank {
+        let bank = TimeBank {
             time: 5 * SECOND,
             forced: SECOND,
             period: 3 * SECOND,

@@ -334,7 +334,7 @@ impl SearchParams {
         }
     }
 
-    /// With tablebases for a fallible opponent: draws with fewer pieces than this are certain.
+    /// With tablebases for a fallible opponent: draws with fewer pieces than this raise a leaf's value.
     pub(super) fn contempt_pieces(&self) -> Option<usize> {
         Some(self.options.contempt_mode_tb()).filter(|&pieces| pieces > 0)
     }

@@ -12,7 +12,7 @@ use super::{
     params::SearchParams,
     state::SearchState,
     tree::{
-        Full, Tree,
+        Tree, TreeFull,
         node::{Node, NodeId},
     },
 };
@@ -28,7 +28,7 @@ enum Pick {
 
 impl Pick {
     /// The slot of the child, which is created if there is none.
-    fn into_slot(self, tree: &mut Tree, id: NodeId) -> Result<u8, Full> {
+    fn into_slot(self, tree: &mut Tree, id: NodeId) -> Result<u8, TreeFull> {
         match self {
             Pick::Child(slot) => Ok(slot),
             Pick::Unvisited(edge) => tree.add_child(id, edge),
@@ -78,7 +78,7 @@ pub(super) fn best_move(
     params: &SearchParams,
     id: NodeId,
     rules: PlyRules,
-) -> Result<u8, Full> {
+) -> Result<u8, TreeFull> {
     let mut best = (f32::NEG_INFINITY, Pick::Unvisited(0));
     for_each_candidate(state, params, id, rules, |candidate| {
         let score = candidate.score();
@@ -153,7 +153,7 @@ impl Ranking {
         params: &SearchParams,
         id: NodeId,
         rules: PlyRules,
-    ) -> Result<u8, Full> {
+    ) -> Result<u8, TreeFull> {
         if self.candidates.is_empty() {
             self.compute_scores(state, params, id, rules);
         }

@@ -10,7 +10,7 @@ use super::{
     params::SearchParams,
     state::SearchState,
     tree::{
-        Full,
+        TreeFull,
         edges::{EdgeRange, EdgeWriter},
     },
     visits::RefinementPath,
@@ -45,7 +45,7 @@ impl Refinement {
         params: &SearchParams,
         writer: &mut EdgeWriter,
         leaves: usize,
-    ) -> Result<(), Full> {
+    ) -> Result<(), TreeFull> {
         if state.due.is_empty() || state.due.len() < params.refined_together(state.root().n) {
             return Ok(());
         }

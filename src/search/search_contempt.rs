@@ -20,8 +20,8 @@
 //!
 //! # Hybrid
 //! With a `HybridSamplingRatio` below 1 some visits to a frozen node search as at any other node (PUCT over all of its
-//! visits), so that a reply which was overlooked before the freeze is found after all. Each visit is drawn or searched
-//! by chance. Searched visits do not change the frozen counts; stratified draws do not make up for them either.
+//! visits), so that a reply which was overlooked before the freeze is found after all. Each visit is sampled or
+//! searched at random. Searched visits do not change the frozen counts, and stratified sampling does not count them.
 
 use rand::{RngExt, rngs::Xoshiro256PlusPlus};
 use shakmaty::Color;

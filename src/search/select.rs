@@ -21,7 +21,7 @@ use super::{
     puct::{self, PlyRules, Ranking},
     search_contempt::{ChosenBy, Reply},
     state::SearchState,
-    tree::{Full, Tree, node::NodeId},
+    tree::{Tree, TreeFull, node::NodeId},
     visits::{PathStep, Visit, VisitState, Visits},
 };
 
@@ -147,13 +147,13 @@ impl<'a, 'b> SelectionAt<'a, 'b> {
     }
 
     /// The slot that PUCT takes for one visit.
-    fn best_move(&mut self, id: NodeId) -> Result<u8, Full> {
+    fn best_move(&mut self, id: NodeId) -> Result<u8, TreeFull> {
         let Selection { state, params, .. } = &mut *self.selection;
         puct::best_move(state, params, id, self.rules)
     }
 
     /// The slot that PUCT takes for the next one of several visits.
-    fn next_move(&mut self, ranking: &mut Ranking, id: NodeId) -> Result<u8, Full> {
+    fn next_move(&mut self, ranking: &mut Ranking, id: NodeId) -> Result<u8, TreeFull> {
         let Selection { state, params, .. } = &mut *self.selection;
         ranking.take(state, params, id, self.rules)
     }
@@ -199,7 +199,7 @@ impl Descent {
         mut selection: Selection<'_>,
         visits: &mut Visits,
         limits: BatchLimits,
-    ) -> Result<(), Full> {
+    ) -> Result<(), TreeFull> {
         let state = &mut *selection.state;
         state.tree.records.begin_gathering();
         // Queued leaves will need room as well.
@@ -229,7 +229,7 @@ impl Descent {
     }
 
     /// Sends `visits` visits down from the root, marking them in flight, until each has ended.
-    fn descend(&mut self, selection: &mut Selection<'_>, visits: usize) -> Result<(), Full> {
+    fn descend(&mut self, selection: &mut Selection<'_>, visits: usize) -> Result<(), TreeFull> {
         self.heads.clear();
         self.heads.resize(visits, START);
         self.ends.clear();
@@ -300,7 +300,7 @@ impl Descent {
     }
 
     /// Advances the only visit at a node by one move. If it is blocked it stays where it is.
-    fn select_one(&mut self, ply: &mut SelectionAt<'_, '_>, group: Group) -> Result<(), Full> {
+    fn select_one(&mut self, ply: &mut SelectionAt<'_, '_>, group: Group) -> Result<(), TreeFull> {
         let (slot, chosen) = match ply.reply(group.id) {
             Reply::Draw(slot) => (slot, ChosenBy::Draw),
             Reply::Search(chosen) => (ply.best_move(group.id)?, chosen),
@@ -318,7 +318,11 @@ impl Descent {
 
     /// Advances each visit of a group by one move, one after the other, and groups those that took the same move.
     /// Blocked visits stay where they are.
-    fn select_group(&mut self, ply: &mut SelectionAt<'_, '_>, group: Group) -> Result<(), Full> {
+    fn select_group(
+        &mut self,
+        ply: &mut SelectionAt<'_, '_>,
+        group: Group,
+    ) -> Result<(), TreeFull> {
         let id = group.id;
         self.choices.clear();
         self.ranking.clear();
@@ -417,7 +421,10 @@ impl Descent {
     /// Writes the steps of the visits that were just selected, from index `first` on. Needs no lock.
     pub fn unwind(&self, visits: &mut Visits, first: usize) {
         for visit in &mut visits.list[first..] {
-            visit.steps = self.write_steps(visit.head, &mut visits.steps);
+            // The steps of a visit that went on are longer than what was selected.
+            if !visit.has_gone_on() {
+                visit.steps = self.write_steps(visit.head, &mut visits.steps);
+            }
         }
     }
 

@@ -43,9 +43,8 @@ pub(super) struct SearchState {
 }
 
 impl SearchState {
-    /// Brings the tree to the job's position: re-rooted if the job's game continues the one it was built for,
-    /// otherwise new.
-    /// `stop` is the search's: bringing a large tree there takes time.
+    /// Brings the tree to the job's position: re-rooted if the job's game continues the one it was built for, otherwise
+    /// new. `stop` ends the copying of a large tree.
     pub fn new(mut tree: Tree, job: &Job, stop: &StopSignal) -> SearchState {
         let rule = Rule::new(&job.options, job.contempt_side);
         let contempt = WdlContempt::new(job);

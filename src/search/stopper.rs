@@ -535,7 +535,7 @@ mod tests {
         let run = |wl: [f64; 2], at: u64| {
             let limits = Limits {
                 budget: Some(Duration::from_secs(10)),
-                bank: Some(crate::search::limits::Bank {
+                bank: Some(crate::search::limits::TimeBank {
                     time: Duration::from_secs(5),
                     forced: Duration::from_secs(1),
                     period: Duration::from_secs(3),

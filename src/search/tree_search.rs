@@ -23,7 +23,7 @@ use super::{
     report::{MoveStat, Outcome, Report},
     state::SearchState,
     stopper::Stopper,
-    tree::{Full, Tree},
+    tree::{Tree, TreeFull},
     worker::Worker,
 };
 use crate::{
@@ -141,7 +141,7 @@ impl TreeSearch {
                 self.cancel();
                 Err(error)
             }
-            Err(Failure::Full(Full)) => {
+            Err(Failure::Full(TreeFull)) => {
                 self.shared.end_full(&mut self.worker);
                 Ok(())
             }

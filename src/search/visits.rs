@@ -9,7 +9,7 @@ use super::{
     params::SearchParams,
     search_contempt::ChosenBy,
     tree::{
-        Full,
+        TreeFull,
         edges::{EdgeRange, EdgeWriter},
         node::Origin,
     },
@@ -122,11 +122,15 @@ pub(super) struct Visit {
 }
 
 impl Visit {
+    /// Whether its last step leads to a position for which there is no node yet.
+    pub fn has_gone_on(&self) -> bool {
+        use VisitState::{Extended, Extending};
+        matches!(self.state, Extending | Extended(..))
+    }
+
     /// Those of its steps that lead to nodes of the tree.
     pub fn steps_in_tree(&self) -> Range<usize> {
-        use VisitState::{Extended, Extending};
-        let missing = usize::from(matches!(self.state, Extending | Extended(..)));
-        self.steps.start..self.steps.end - missing
+        self.steps.start..self.steps.end - usize::from(self.has_gone_on())
     }
 
     /// Leaves the visit where the position got these moves: it is undone and repeated.
@@ -247,7 +251,7 @@ impl Visits {
     ///
     /// # Errors
     /// When the tree is full: the affected visits are left as they were.
-    pub fn receive(&mut self, batch: &Batch) -> Result<(), Full> {
+    pub fn receive(&mut self, batch: &Batch) -> Result<(), TreeFull> {
         for visit in &mut self.list {
             if let VisitState::Queued(index, is_safe) = visit.state {
                 let moves = batch.moves(index);

@@ -1,8 +1,8 @@
 //! WDL contempt (lc0's, by Naphthalin): values as they would be between players of other strengths.
 //!
 //! The model of W/D/L is a random walk: win and loss are the logistic tails of an advantage mu with a width s, see
-//! [`Tails`]. Contempt shifts mu towards the stronger side, the more the sharper the position is, and another level
-//! of play (or a target draw rate) changes the width s:
+//! [`LogisticWdl`]. Contempt shifts mu towards the stronger side, the more the sharper the position is, and another
+//! level of play (or a target draw rate) changes the width s:
 //!
 //! ```text
 //! mu' = mu +- shift * s^2      + where the value is seen by the contempt side
@@ -16,7 +16,7 @@ use shakmaty::{Color, Position};
 
 use super::job::Job;
 use crate::{
-    chess::{turn_after, wdl::Tails},
+    chess::{turn_after, wdl::LogisticWdl},
     network::Value,
     options::{ContemptMode, SearchOptions},
 };
@@ -70,7 +70,7 @@ impl WdlContempt {
         };
         let s = tails.s.min(self.max_s);
         let turn = turn_after(self.root_turn, depth);
-        let changed = Tails {
+        let changed = LogisticWdl {
             mu: tails.mu + self.sign(turn) * s * s * self.scale.shift,
             s: s * self.scale.ratio,
         };
@@ -85,7 +85,7 @@ impl WdlContempt {
         };
         let s = (tails.s / self.scale.ratio).min(self.max_s);
         let shift = self.sign(self.root_turn) * f64::from(objectivity) * self.scale.shift;
-        let original = Tails {
+        let original = LogisticWdl {
             mu: tails.mu - s * s * shift,
             ..tails
         };
@@ -114,11 +114,11 @@ pub fn is_ignored_in_analysis(options: &SearchOptions) -> bool {
     options.contempt_mode() == ContemptMode::Play && Scale::new(options).shift != 0.0
 }
 
-fn tails(value: Value) -> Option<Tails> {
-    Tails::fit(value.wl.into(), value.d.into())
+fn tails(value: Value) -> Option<LogisticWdl> {
+    LogisticWdl::fit(value.wl.into(), value.d.into())
 }
 
-fn with_tails(value: Value, tails: Tails) -> Value {
+fn with_tails(value: Value, tails: LogisticWdl) -> Value {
     let (win, loss) = tails.chances();
     Value {
         wl: (win - loss) as f32,

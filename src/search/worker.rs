@@ -14,7 +14,7 @@ use super::{
     refine::Refinement,
     select::{BatchLimits, Descent, Selection},
     state::SearchState,
-    tree::{Full, Tree, edges::EdgeWriter},
+    tree::{Tree, TreeFull, edges::EdgeWriter},
     visits::Visits,
 };
 use crate::network::Batch;
@@ -74,7 +74,11 @@ impl Worker {
     ///
     /// # Errors
     /// When the tree has no room for more.
-    pub fn select(&mut self, state: &mut SearchState, params: &SearchParams) -> Result<(), Full> {
+    pub fn select(
+        &mut self,
+        state: &mut SearchState,
+        params: &SearchParams,
+    ) -> Result<(), TreeFull> {
         self.paths.back_up(state, params, &mut self.visits, false);
         self.refinement.settle(state);
         self.first = self.visits.list.len();
@@ -148,7 +152,7 @@ impl Worker {
     ///
     /// # Errors
     /// When the tree has no room for more.
-    pub fn receive(&mut self, batch: &Batch) -> Result<(), Full> {
+    pub fn receive(&mut self, batch: &Batch) -> Result<(), TreeFull> {
         self.visits.receive(batch)
     }
 

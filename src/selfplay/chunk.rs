@@ -298,11 +298,8 @@ impl ChunkPosition {
         Bitboard(if has_past { 0 } else { passed << 40 }).into_iter()
     }
 
-    /// Checks the position: legal moves, shares that sum to 1, indices and values in range.
-    ///
-    /// # Errors
-    /// At the first invalid field.
-    pub fn verify(&self) -> Result<()> {
+    /// Checks the policy: legal moves, shares that sum to 1, indices in range.
+    fn verify_policy(&self) -> Result<()> {
         let legal = legal_entries(&self.position()?);
         // Without the previous position, it is unknown whether a pawn may be taken en passant.
         let possible: Vec<Vec<bool>> = self
@@ -327,6 +324,15 @@ impl ChunkPosition {
                 "the {name} move is not legal"
             );
         }
+        Ok(())
+    }
+
+    /// Checks the position: legal moves, shares that sum to 1, indices and values in range.
+    ///
+    /// # Errors
+    /// At the first invalid field.
+    pub fn verify(&self) -> Result<()> {
+        self.verify_policy()?;
         self.v7.as_ref().map_or(Ok(()), V7Fields::verify)?;
         for (name, &value) in VALUES.iter().zip(&self.values) {
             let range = match name.rsplit('_').next() {
@@ -341,8 +347,15 @@ impl ChunkPosition {
             );
         }
         let (q, d) = (self.value("result_q"), self.value("result_d"));
-        ensure!(q.abs() + d == 1.0, "a result of {q} with draw {d}");
-        ensure!(self.black <= 1, "side to move {}", self.black);
+        ensure!(
+            q.abs() + d == 1.0,
+            "result_q is {q} and result_d {d}, which is no result of a game"
+        );
+        ensure!(
+            self.black <= 1,
+            "the side to move is {} (0 or 1 is possible)",
+            self.black
+        );
         ensure!(self.visits > 0, "no visits");
         ensure!(
             self.rule50 <= 100,
@@ -351,7 +364,7 @@ impl ChunkPosition {
         );
         ensure!(
             self.policy_kld >= -1e-3 && self.policy_kld.is_finite(),
-            "a divergence of {}",
+            "policy_kld is {}",
             self.policy_kld
         );
         let is_right = |bits: u8| match self.input_format {
@@ -583,7 +596,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<ChunkPosition>> {
     let count = positions.len() as u64;
     if !positions.remainder().is_empty() || count == 0 || count > MAX_POSITIONS {
         bail!(
-            "{} bytes are not a chunk of positions of {size} bytes",
+            "not a chunk of training data: {} bytes are no multiple of {size}, the size of a position",
             unpacked.len()
         );
     }

@@ -11,7 +11,7 @@ use shakmaty::{Color, KnownOutcome, Position};
 
 use super::{
     plan::{Contestant, Plan},
-    played::{MoveSource, PlayedGame, PlayedMove, Raw, Reason, SearchResult, player_of},
+    played::{MoveSource, PlayedGame, PlayedMove, RawOutput, Reason, SearchResult, player_of},
 };
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
@@ -228,7 +228,7 @@ impl<'p> GameInPlay<'p> {
         self.evaluations += outcome.report.evaluations;
         let search_result = SearchResult {
             root: value_of_root(&root, &moves, best),
-            raw: Raw {
+            raw: RawOutput {
                 wl: root.v.unwrap_or_default(),
                 rest: self.raw.take(),
             },

@@ -21,7 +21,7 @@ pub struct SearchResult {
     /// The root: mean over all visits or, if its result is proven, the result.
     pub root: Value,
     /// The network's output for the position; draw probability and length only if the tree was new.
-    pub raw: Raw,
+    pub raw: RawOutput,
     /// Visits of the root.
     pub visits: u32,
     /// The move that the search prefers: the one that is played without temperature and `OpeningVariety`. With most
@@ -42,7 +42,7 @@ pub fn player_of(white: usize, side: Color) -> usize {
 
 /// The network's output for a position.
 #[derive(Clone, Copy, Debug)]
-pub struct Raw {
+pub struct RawOutput {
     /// W-L for the side to move.
     pub wl: f32,
     /// Draw probability and plies left.

@@ -158,7 +158,7 @@ pub(super) mod tests {
         game::adjudicate::Ending,
         network::Value,
         search::tree::node::Bounds,
-        selfplay::played::{Raw, Reason},
+        selfplay::played::{RawOutput, Reason},
     };
 
     /// A root move with these visits and this prior, which the noise has changed to one half.
@@ -191,7 +191,7 @@ pub(super) mod tests {
         let search_result = SearchResult {
             moves: Vec::new(),
             root,
-            raw: Raw {
+            raw: RawOutput {
                 wl: 0.0,
                 rest: None,
             },

@@ -434,7 +434,7 @@ impl Store {
             let found = part.games.iter().map(|game| game.number);
             ensure!(
                 found.eq(numbers.iter().copied()),
-                "{name} lists other games than the run has in this part"
+                "{name} lists games of another part"
             );
             for (file, sum) in &part.files {
                 let found = digest(&self.folder.join(file))?;

@@ -13,7 +13,7 @@ use shakmaty::{Bitboard, Board, CastlingSide, Chess, Color, File, Position, Squa
 
 use super::attacks::{Attacks, MOVERS, SideAttacks};
 use super::classes::MoveClasses;
-use super::tactics::Signs;
+use super::tactics::TacticalFeatures;
 
 /// Inputs that stand for pieces: (attacked, defended) x own P N B R Q K, the opponent's x square.
 pub const PIECE_INPUTS: usize = 4 * 12 * 64;
@@ -78,19 +78,19 @@ pub const FIRST_RATINGS: usize = 3;
 
 /// Who is to move in a game against a fallible opponent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mover {
+pub enum SideRole {
     /// The engine.
     Engine,
     /// Its opponent.
     Opponent,
 }
 
-impl Mover {
+impl SideRole {
     /// Who is to move when it is this side's turn, if the engine plays `engine`.
-    pub fn of(engine: Color, turn: Color) -> Mover {
+    pub fn of(engine: Color, turn: Color) -> SideRole {
         match engine == turn {
-            true => Mover::Engine,
-            false => Mover::Opponent,
+            true => SideRole::Engine,
+            false => SideRole::Opponent,
         }
     }
 }
@@ -264,7 +264,7 @@ impl ActiveFeatures {
             }
         }
         features.push_others(position, view);
-        let [ours, theirs] = Signs::of(position, attacks);
+        let [ours, theirs] = TacticalFeatures::of(position, attacks);
         for (number, color, signs, own, enemy) in [
             (0, us, &ours, &attacks.ours, &attacks.theirs),
             (1, !us, &theirs, &attacks.theirs, &attacks.ours),
@@ -302,7 +302,13 @@ impl ActiveFeatures {
     }
 
     /// Signs of single pieces of a side: 0 the own, 1 the opponent's.
-    fn push_pieces(&mut self, number: usize, board: &Board, view: SquareView, signs: &Signs) {
+    fn push_pieces(
+        &mut self,
+        number: usize,
+        board: &Board,
+        view: SquareView,
+        signs: &TacticalFeatures,
+    ) {
         for (base, pieces) in [(HANGING, signs.hanging), (PINNED, signs.pinned)] {
             for square in pieces {
                 let Some(role) = board.role_at(square) else {
@@ -322,7 +328,13 @@ impl ActiveFeatures {
     }
 
     /// Signs of a side as a whole, from its first input on.
-    fn push_side(&mut self, base: usize, king: Option<Square>, view: SquareView, signs: &Signs) {
+    fn push_side(
+        &mut self,
+        base: usize,
+        king: Option<Square>,
+        view: SquareView,
+        signs: &TacticalFeatures,
+    ) {
         self.push_count(base + FLIGHTS, 8, signs.flights.count() as u32);
         self.push_count(base + WEAK, 8, signs.weak.count() as u32);
         if let Some(king) = king {

@@ -26,7 +26,7 @@ use thiserror::Error;
 
 use super::classes::MoveClasses;
 use super::features::{FIRST_INPUTS, FIRST_RATINGS, INPUTS, InputSet, PIECE_INPUTS, RATINGS};
-use super::infer::{self, First, IntegerNetwork, IntegerValueHead, LARGEST_BIAS};
+use super::infer::{self, IntegerFirstLayer, IntegerNetwork, IntegerValueHead, LARGEST_BIAS};
 use super::moves::row_count;
 use super::network::{
     ACTIVATION_ONE, OUTPUTS, PLIES_UNIT, PRODUCT_ONE, PRODUCT_SHIFT, Shape, WEIGHT_ONE,
@@ -189,7 +189,7 @@ fn weights(g: &mut Graph, name: &str, dims: &[usize; 2], values: &[i8]) -> Graph
 }
 
 /// A first layer: the products of pairs, 0 to 1 in steps of 1 / 127.
-fn first(g: &mut Graph, name: &str, input: &GraphValue, layer: &First) -> GraphValue {
+fn first(g: &mut Graph, name: &str, input: &GraphValue, layer: &IntegerFirstLayer) -> GraphValue {
     let table = g.bytes(
         &format!("{name}/in/weights"),
         &[layer.weights.len() / layer.width, layer.width],
@@ -631,7 +631,12 @@ impl Tensors {
     }
 
     /// A first layer of a file with this many inputs; inputs of the set that the file lacks have weights of 0.
-    fn first(&self, name: &str, inputs: usize, set: InputSet) -> Result<First, FileError> {
+    fn first(
+        &self,
+        name: &str,
+        inputs: usize,
+        set: InputSet,
+    ) -> Result<IntegerFirstLayer, FileError> {
         let bias = format!("{name}/in/bias");
         let width = self.length(&bias)?;
         let bias = self.floats(&bias, &[width])?;
@@ -642,7 +647,7 @@ impl Tensors {
         }
         let mut weights = self.bytes(&format!("{name}/in/weights"), &[inputs, width])?;
         add_later_inputs(&mut weights, (inputs, set), width);
-        Ok(First {
+        Ok(IntegerFirstLayer {
             width,
             weights,
             bias: bias.iter().map(|bias| bias.round() as i16).collect(),

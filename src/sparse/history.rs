@@ -16,7 +16,7 @@ use std::ops::Range;
 use shakmaty::{Board, Chess, Color, Position, Role, Square};
 
 use super::features::{
-    ActiveFeatures, INPUTS, InputSet, MOVE_INPUTS, Mover, PAST_MOVES, RATINGS, SquareView,
+    ActiveFeatures, INPUTS, InputSet, MOVE_INPUTS, PAST_MOVES, RATINGS, SideRole, SquareView,
 };
 
 /// The opponent's last move, then the own move before it.
@@ -66,7 +66,7 @@ pub struct Past {
     /// The players' rating, one of [`RATINGS`]; only in training.
     pub rating: Option<u32>,
     /// Who is to move, if that is known.
-    pub mover: Option<Mover>,
+    pub mover: Option<SideRole>,
 }
 
 impl Past {
@@ -95,8 +95,8 @@ impl ActiveFeatures {
             InputSet::Position | InputSet::Classes => {}
             InputSet::History => self.push_history(view, past),
             InputSet::Opponent | InputSet::OpponentClasses => match past.mover {
-                Some(Mover::Engine) => self.push(MOVER),
-                Some(Mover::Opponent) => self.push(MOVER + 1),
+                Some(SideRole::Engine) => self.push(MOVER),
+                Some(SideRole::Opponent) => self.push(MOVER + 1),
                 None => {}
             },
         }

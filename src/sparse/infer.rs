@@ -33,7 +33,7 @@ const COLUMNS: usize = 128;
 
 /// A first layer: its outputs are products of pairs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct First {
+pub struct IntegerFirstLayer {
     /// Columns: the first half is multiplied by the second.
     pub width: usize,
     /// `[input][column]`, 255 is 1.
@@ -71,13 +71,13 @@ pub struct IntegerNetwork {
     /// The inputs.
     pub inputs: InputSet,
     /// The policy's first layer.
-    pub policy: First,
+    pub policy: IntegerFirstLayer,
     /// `[row][product]`, 64 is 1; the classes of moves after the rows of moves.
     pub rows: Vec<i8>,
     /// `[row]`, 127 x 64 is 1.
     pub rows_bias: Vec<i32>,
     /// The value's first layer.
-    pub value: First,
+    pub value: IntegerFirstLayer,
     /// What follows it.
     pub value_head: IntegerValueHead,
 }
@@ -212,7 +212,7 @@ impl IntegerNetwork {
     pub fn is_consistent(&self) -> bool {
         let shape = self.shape();
         let inputs = self.inputs.len();
-        let first = |layer: &First| {
+        let first = |layer: &IntegerFirstLayer| {
             layer.weights.len() == inputs * layer.width && layer.bias.len() == layer.width
         };
         let head = &self.value_head;
@@ -341,7 +341,7 @@ fn place(width: usize, column: usize) -> (usize, usize) {
 }
 
 /// A first layer as trained (in blocks) with its columns in order.
-fn first(width: usize, table: &[f32], bias: &[f32]) -> First {
+fn first(width: usize, table: &[f32], bias: &[f32]) -> IntegerFirstLayer {
     // All blocks have a row of each input.
     let inputs = table.len() / width;
     let mut weights = vec![0; inputs * width];
@@ -356,14 +356,14 @@ fn first(width: usize, table: &[f32], bias: &[f32]) -> First {
         let bias = (bias[block * BLOCK + at] * ACTIVATION_ONE as f32).round();
         bias.clamp((-LARGEST_BIAS).into(), LARGEST_BIAS.into()) as i16
     });
-    First {
+    IntegerFirstLayer {
         width,
         weights,
         bias: bias.collect(),
     }
 }
 
-impl First {
+impl IntegerFirstLayer {
     /// Adds shares of the rows of some inputs to the bias, and sets the rows of all ratings to 0.
     fn add_to_bias(&mut self, shares: &[(usize, f32)]) {
         let width = self.width;

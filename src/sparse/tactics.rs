@@ -11,7 +11,7 @@ use crate::chess::see;
 
 /// What one side has to fear and to hope for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Signs {
+pub struct TacticalFeatures {
     /// Its pieces that would be lost, or exchanged at a loss, if the other side captured now.
     pub hanging: Bitboard,
     /// The largest of these losses in centipawns, the largest first; 0: no more.
@@ -47,25 +47,30 @@ pub struct Signs {
     pub promotions: [bool; 3],
 }
 
-impl Signs {
+impl TacticalFeatures {
     /// Those of the side to move, and of the other one.
-    pub fn of(position: &Chess, attacks: &Attacks) -> [Signs; 2] {
+    pub fn of(position: &Chess, attacks: &Attacks) -> [TacticalFeatures; 2] {
         let (board, us) = (position.board(), position.turn());
-        let mut ours = Signs::of_side(board, us, &attacks.ours, &attacks.theirs);
-        let mut theirs = Signs::of_side(board, !us, &attacks.theirs, &attacks.ours);
+        let mut ours = TacticalFeatures::of_side(board, us, &attacks.ours, &attacks.theirs);
+        let mut theirs = TacticalFeatures::of_side(board, !us, &attacks.theirs, &attacks.ours);
         (ours.pinned, theirs.unmasking) = before_king(board, us);
         (theirs.pinned, ours.unmasking) = before_king(board, !us);
         [ours, theirs]
     }
 
-    fn of_side(board: &Board, color: Color, own: &SideAttacks, enemy: &SideAttacks) -> Signs {
-        let mut signs = Signs {
+    fn of_side(
+        board: &Board,
+        color: Color,
+        own: &SideAttacks,
+        enemy: &SideAttacks,
+    ) -> TacticalFeatures {
+        let mut signs = TacticalFeatures {
             before_queen: before_queens(board, color),
             threats: threats(board, color, own),
             pawn_forks: pawn_forks(board, color, own, enemy),
             knight_forks: knight_forks(board, color, own, enemy),
             promotions: promotions(board, color, enemy),
-            ..Signs::default()
+            ..TacticalFeatures::default()
         };
         signs.find_losses(board, color, enemy);
         signs.find_passed(board, color);
@@ -235,7 +240,7 @@ fn knight_forks(board: &Board, color: Color, own: &SideAttacks, enemy: &SideAtta
     (reached & stays).into_iter().filter(forks).count() as u32
 }
 
-/// See [`Signs::promotions`].
+/// See [`TacticalFeatures::promotions`].
 fn promotions(board: &Board, color: Color, enemy: &SideAttacks) -> [bool; 3] {
     let seventh = match color {
         Color::White => Rank::Seventh,
@@ -256,10 +261,10 @@ mod tests {
     use shakmaty::{CastlingMode, fen::Fen};
 
     /// Of the side to move, and of the other one.
-    fn signs(fen: &str) -> [Signs; 2] {
+    fn signs(fen: &str) -> [TacticalFeatures; 2] {
         let fen: Fen = fen.parse().unwrap();
         let position: Chess = fen.into_position(CastlingMode::Chess960).unwrap();
-        Signs::of(&position, &Attacks::of(&position))
+        TacticalFeatures::of(&position, &Attacks::of(&position))
     }
 
     fn squares<const N: usize>(list: [Square; N]) -> Bitboard {

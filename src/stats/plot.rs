@@ -11,11 +11,19 @@ use plotters::{
         types::RangedCoordf64,
     },
     prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
 };
 use serde::Deserialize;
 
 /// Width and height of a plot in pixels.
 const SIZE: (u32, u32) = (860, 440);
+/// The legend, in pixels: the edge above its rows, their height, where they begin, the width of the mark before a name,
+/// and the width of a character, rounded up.
+const LEGEND_TOP: i32 = 8;
+const LEGEND_ROW: i32 = 20;
+const LEGEND_LEFT: i32 = 76;
+const LEGEND_MARK: i32 = 26;
+const LEGEND_CHARACTER: i32 = 7;
 
 /// Colours of series, in order, which are distinguishable with common colour blindnesses (M. Okabe, K. Ito).
 const COLORS: [RGBColor; 8] = [
@@ -74,6 +82,16 @@ impl Series {
             color,
             values: values.into_iter().map(|(x, y)| (x, y, None)).collect(),
         }
+    }
+
+    fn rgb(&self) -> RGBColor {
+        COLORS[self.color % COLORS.len()]
+    }
+
+    /// The values that can be drawn.
+    fn finite(&self) -> impl Iterator<Item = Point> {
+        let is_finite = |(x, y, _): &Point| x.is_finite() && y.is_finite();
+        self.values.iter().copied().filter(is_finite)
     }
 }
 
@@ -142,15 +160,6 @@ impl Plot {
 
     /// The values as text that a browser shows under the pointer. `place` is a value's place in pixels.
     fn tooltips(&self, place: impl Fn(f64, f64) -> (i32, i32)) -> String {
-        let values = |series: &Series| {
-            let finite = |(x, y, _): &Point| x.is_finite() && y.is_finite();
-            series
-                .values
-                .iter()
-                .copied()
-                .filter(finite)
-                .collect::<Vec<_>>()
-        };
         let text = |series: &Series, (x, y, bar): Point| {
             let x_text = match self.x_labels.is_empty() {
                 true => number(x),
@@ -168,8 +177,8 @@ impl Plot {
         };
         let markup = html! {
             g fill="transparent" {
-                @for series in self.series.iter().filter(|series| !series.name.is_empty()) {
-                    @for point in values(series) {
+                @for series in self.named() {
+                    @for point in series.finite() {
                         @let (x, y) = place(point.0, point.1);
                         circle cx=(x) cy=(y) r="8" { title { (text(series, point)) } }
                     }
@@ -200,11 +209,23 @@ impl Plot {
         X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     {
         area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(area)
+        let rows = self.legend().len() as i32;
+        let (strip, area) = match rows {
+            0 => (None, area.clone()),
+            _ => {
+                let (strip, below) = area.split_vertically(LEGEND_TOP + LEGEND_ROW * rows);
+                (Some(strip), below)
+            }
+        };
+        if let Some(strip) = strip {
+            self.draw_legend(&strip)?;
+        }
+        let y_range = self.y_range();
+        let mut chart = ChartBuilder::on(&area)
             .margin(12)
             .x_label_area_size(48)
             .y_label_area_size(64)
-            .build_cartesian_2d(x_axis, self.y_range())?;
+            .build_cartesian_2d(x_axis, y_range.clone())?;
         let label = |x: &f64| self.x_label(*x);
         let mut mesh = chart.configure_mesh();
         mesh.light_line_style(WHITE)
@@ -218,36 +239,67 @@ impl Plot {
         }
         mesh.draw()?;
         for series in &self.series {
-            draw_series(&mut chart, series)?;
+            draw_series(&mut chart, series, &y_range)?;
         }
-        chart
-            .configure_series_labels()
-            .background_style(WHITE.mix(0.85))
-            .border_style(RGBColor(200, 200, 200))
-            .label_font(("sans-serif", 13))
-            .position(self.emptier_corner())
-            .draw()?;
         area.present()?;
         Ok(self.tooltips(|x, y| chart.backend_coord(&(x, y))))
     }
 
-    /// The upper corner with fewer values.
-    fn emptier_corner(&self) -> SeriesLabelPosition {
-        let place = |x: f64| if self.is_log { x.ln() } else { x };
-        let Range { start, end } = self.x_range();
-        let third = (place(end) - place(start)) / 3.0;
-        let (mut left, mut right) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
-        for (x, y) in self.finite() {
-            if place(x) <= place(start) + third {
-                left = left.max(y);
-            } else if place(x) >= place(end) - third {
-                right = right.max(y);
+    /// The series that the legend names: those with a name and at least one value.
+    fn named(&self) -> impl Iterator<Item = &Series> {
+        let has_values = |series: &&Series| series.finite().next().is_some();
+        self.series
+            .iter()
+            .filter(|series| !series.name.is_empty())
+            .filter(has_values)
+    }
+
+    /// The legend's entries in rows that fit the width: the left end of each in pixels, and its series.
+    fn legend(&self) -> Vec<Vec<(i32, &Series)>> {
+        let mut rows: Vec<Vec<(i32, &Series)>> = Vec::new();
+        let mut x = i32::MAX;
+        for series in self.named() {
+            let characters = i32::try_from(series.name.chars().count()).unwrap_or(i32::MAX);
+            let width = characters
+                .saturating_mul(LEGEND_CHARACTER)
+                .saturating_add(LEGEND_MARK + 24);
+            if x.saturating_add(width) > SIZE.0 as i32 {
+                rows.push(Vec::new());
+                x = LEGEND_LEFT;
+            }
+            if let Some(row) = rows.last_mut() {
+                row.push((x, series));
+            }
+            x = x.saturating_add(width);
+        }
+        rows
+    }
+
+    /// Draws the legend over the whole width of a strip above the plot, where it covers no value.
+    fn draw_legend(&self, area: &Area<'_>) -> Drawn {
+        for (row, entries) in self.legend().into_iter().enumerate() {
+            let y = LEGEND_ROW * (row as i32) + LEGEND_ROW / 2 + LEGEND_TOP;
+            for (x, series) in entries {
+                let (color, end) = (series.rgb(), x + LEGEND_MARK - 8);
+                let (start, width) = match series.style {
+                    MarkStyle::Points | MarkStyle::Bars => (end - 8, 8),
+                    MarkStyle::Line => (x, 3),
+                    MarkStyle::Thin => (x, 1),
+                };
+                area.draw(&PathElement::new(
+                    [(start, y), (end, y)],
+                    color.stroke_width(width),
+                ))?;
+                let style =
+                    TextStyle::from(("sans-serif", 13)).pos(Pos::new(HPos::Left, VPos::Center));
+                area.draw(&Text::new(
+                    series.name.as_str(),
+                    (x + LEGEND_MARK, y),
+                    style,
+                ))?;
             }
         }
-        match left < right {
-            true => SeriesLabelPosition::UpperLeft,
-            false => SeriesLabelPosition::UpperRight,
-        }
+        Ok(())
     }
 
     fn x_label(&self, x: f64) -> String {
@@ -306,48 +358,39 @@ type Backend<'a> = SVGBackend<'a>;
 type Area<'a> = DrawingArea<Backend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
+/// Draws a series. Error bars end where the axis ends.
 fn draw_series<'a, X>(
     chart: &mut ChartContext<'_, Backend<'a>, Cartesian2d<X, RangedCoordf64>>,
     series: &Series,
+    y_range: &Range<f64>,
 ) -> Drawn
 where
     X: Ranged<ValueType = f64>,
 {
-    let color = COLORS[series.color % COLORS.len()];
-    let values = || {
-        let finite = |&&(x, y, _): &&(f64, f64, _)| x.is_finite() && y.is_finite();
-        series.values.iter().filter(finite).copied()
-    };
-    let annotation = if series.style == MarkStyle::Bars {
-        let bars = values()
-            .map(|(x, y, _)| Rectangle::new([(x - 0.4, 0.0), (x + 0.4, y)], color.filled()));
-        chart.draw_series(bars)?
-    } else if series.style == MarkStyle::Points {
-        let points = values().map(|(x, y, _)| Circle::new((x, y), 5, color.filled()));
-        chart.draw_series(points)?
-    } else {
-        let width = if series.style == MarkStyle::Line {
-            3
-        } else {
-            1
-        };
-        let line = values().map(|(x, y, _)| (x, y));
-        chart.draw_series(LineSeries::new(line, color.stroke_width(width)))?
-    };
-    if !series.name.is_empty() {
-        let style = series.style;
-        annotation
-            .label(&series.name)
-            .legend(move |(x, y)| match style {
-                MarkStyle::Points | MarkStyle::Bars => {
-                    PathElement::new([(x + 8, y - 3), (x + 8, y + 3)], color.stroke_width(6))
-                }
-                MarkStyle::Line => PathElement::new([(x, y), (x + 16, y)], color.stroke_width(3)),
-                MarkStyle::Thin => PathElement::new([(x, y), (x + 16, y)], color.stroke_width(1)),
-            });
+    let color = series.rgb();
+    let values = || series.finite();
+    match series.style {
+        MarkStyle::Bars => {
+            let bar = |(x, y, _)| Rectangle::new([(x - 0.4, 0.0), (x + 0.4, y)], color.filled());
+            chart.draw_series(values().map(bar))?;
+        }
+        MarkStyle::Points => {
+            let point = |(x, y, _)| Circle::new((x, y), 5, color.filled());
+            chart.draw_series(values().map(point))?;
+        }
+        MarkStyle::Line | MarkStyle::Thin => {
+            let width = if series.style == MarkStyle::Line {
+                3
+            } else {
+                1
+            };
+            let line = values().map(|(x, y, _)| (x, y));
+            chart.draw_series(LineSeries::new(line, color.stroke_width(width)))?;
+        }
     }
     let bars = values().filter_map(|(x, _, bar)| {
         let (low, high) = bar.filter(|(low, high)| low.is_finite() && high.is_finite())?;
+        let [low, high] = [low, high].map(|end| end.clamp(y_range.start, y_range.end));
         Some(PathElement::new(
             [(x, low), (x, high)],
             color.stroke_width(2),
@@ -418,23 +461,74 @@ mod tests {
     }
 
     #[test]
-    fn the_legend_does_not_cover_values() {
-        let is_left = |is_log: bool, values: &[(f64, f64)]| {
-            let plot = Plot {
-                x_name: String::new(),
-                y_name: String::new(),
-                is_log,
-                x_labels: Vec::new(),
-                series: vec![Series::new("", MarkStyle::Line, 0, values.iter().copied())],
-            };
-            matches!(plot.emptier_corner(), SeriesLabelPosition::UpperLeft)
+    fn the_legend_stands_above_the_plot_and_names_what_is_drawn() {
+        let long = "a name that takes a good part of the width of the plot";
+        let names = [long, "empty", long, "short", "other"];
+        let series = names.map(|name| {
+            let values = (name != "empty").then_some((1.0, 2.0));
+            Series::new(name, MarkStyle::Line, 0, values)
+        });
+        let plot = Plot {
+            x_name: "x".into(),
+            y_name: "y".into(),
+            is_log: false,
+            x_labels: Vec::new(),
+            series: series.to_vec(),
         };
-        // Values in the middle do not cover a corner.
-        assert!(is_left(false, &[(1.0, 1.0), (5.0, 9.0), (10.0, 2.0)]));
-        assert!(!is_left(false, &[(1.0, 2.0), (5.0, 9.0), (10.0, 1.0)]));
-        let path = [(1.0, 0.0), (30.0, 2.0), (1000.0, 1.0)];
-        assert!(!is_left(false, &path));
-        assert!(is_left(true, &path));
+        let rows = plot.legend();
+        let names =
+            |row: &[(i32, &Series)]| row.iter().map(|(_, s)| s.name.clone()).collect::<Vec<_>>();
+        let rows: Vec<_> = rows.iter().map(|row| names(row)).collect();
+        assert_eq!(rows, [vec![long], vec![long, "short", "other"]]);
+        let svg = plot.svg().unwrap();
+        assert!(!svg.contains("empty"), "{svg}");
+        // The heights of the legend's texts and of the values.
+        let height = |from: &str, name: &str| -> f64 {
+            let (_, rest) = from.split_once(name).unwrap();
+            rest.split('"').next().unwrap().parse().unwrap()
+        };
+        let heights = |element: &str, name: &str| -> Vec<f64> {
+            let parts = svg.split(element).skip(1);
+            parts.map(|part| height(part, name)).collect()
+        };
+        let values = heights("<circle ", "cy=\"");
+        let lowest = f64::from(LEGEND_TOP + 2 * LEGEND_ROW);
+        assert!(
+            !values.is_empty() && values.iter().all(|&y| y > lowest),
+            "{values:?}"
+        );
+        let texts = heights("<text ", "y=\"");
+        assert_eq!(
+            texts.iter().filter(|&&y| y < lowest).count(),
+            4,
+            "{texts:?}"
+        );
+    }
+
+    #[test]
+    fn an_error_bar_ends_where_the_axis_ends() {
+        let mut series = Series::new("few games", MarkStyle::Points, 0, [(0.0, 1.0), (1.0, 2.0)]);
+        series.values[1].2 = Some((-1e6, 1e6));
+        let plot = Plot {
+            x_name: "x".into(),
+            y_name: "y".into(),
+            is_log: false,
+            x_labels: Vec::new(),
+            series: vec![series],
+        };
+        let svg = plot.svg().unwrap();
+        let bar = svg
+            .split("<polyline ")
+            .skip(1)
+            .filter(|line| line.contains("stroke-width=\"2\""));
+        for line in bar {
+            let (_, rest) = line.split_once("points=\"").unwrap();
+            let points = rest.split('"').next().unwrap().split_whitespace();
+            for point in points {
+                let y: f64 = point.split_once(',').unwrap().1.parse().unwrap();
+                assert!((0.0..=f64::from(SIZE.1)).contains(&y), "{point}");
+            }
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::dataset::record::{NO_RESULT, NO_SCORE, Record};
 use crate::dataset::record_file::RecordFile;
 use crate::dataset::searched::{Searched, SearchedFile, is_searched};
 use crate::sparse::attacks::Attacks;
-use crate::sparse::features::{ActiveFeatures, InputSet, Mover, RATINGS, SquareView};
+use crate::sparse::features::{ActiveFeatures, InputSet, RATINGS, SideRole, SquareView};
 use crate::sparse::history::Past;
 use crate::sparse::moves::{RowBuffer, Rows};
 
@@ -124,7 +124,9 @@ impl GamesFile {
     fn with_players(&self, record: &Record, past: Past) -> Past {
         Past {
             rating: self.rating,
-            mover: self.engine.map(|engine| Mover::of(engine, record.turn())),
+            mover: self
+                .engine
+                .map(|engine| SideRole::of(engine, record.turn())),
             ..past
         }
     }

@@ -58,7 +58,7 @@ pub trait MeasuredNetwork {
 
 /// The network in floating point.
 #[derive(Clone, Copy, Debug)]
-pub struct Floating<'a> {
+pub struct FloatNetwork<'a> {
     /// Its sizes.
     pub shape: Shape,
     /// Its weights.
@@ -67,7 +67,7 @@ pub struct Floating<'a> {
     pub level: Level,
 }
 
-impl MeasuredNetwork for Floating<'_> {
+impl MeasuredNetwork for FloatNetwork<'_> {
     fn outputs(&mut self, chunk: &Chunk, workspace: &mut Workspace) {
         step::run(self.level, self.shape, self.weights, chunk, None, workspace);
     }

@@ -31,7 +31,7 @@ use serde::Serialize;
 use self::adam::{AdamWStep, Moments};
 use self::checkpoint::{Checkpoint, TrainingProgress};
 use self::data::{BatchSampler, GamesFile, Mixture, MixtureSettings};
-use self::measure::{Floating, Integers, Measures};
+use self::measure::{FloatNetwork, Integers, Measures};
 use self::start::{Sizes, random_start};
 use self::step::{Chunk, Losses, Scales, ValueLoss, Workspace};
 use self::targets::ResultShare;
@@ -569,7 +569,7 @@ fn in_parallel(
 
 fn measure_floating(shape: Shape, weights: &[f32], chunks: &[Chunk]) -> Measures {
     let level = Level::detect();
-    let mut network = Floating {
+    let mut network = FloatNetwork {
         shape,
         weights,
         level,
@@ -579,7 +579,7 @@ fn measure_floating(shape: Shape, weights: &[f32], chunks: &[Chunk]) -> Measures
 
 /// Test results of a checkpoint's averaged weights: in floating point and quantised.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Quality {
+pub struct TestResults {
     /// In floating point, as trained.
     pub floating: Measures,
     /// Quantised to integers, as used for play.
@@ -595,7 +595,7 @@ pub fn measure_file(
     file: &GamesFile,
     count: usize,
     result_share: ResultShare,
-) -> Result<Option<Quality>> {
+) -> Result<Option<TestResults>> {
     let shape = checkpoint.shape;
     let weights = &averaged(&checkpoint.state, &checkpoint.progress);
     file.check_players(shape.inputs)?;
@@ -606,7 +606,7 @@ pub fn measure_file(
         level: Level::detect(),
         scratch: Scratch::default(),
     };
-    let quality = Quality {
+    let quality = TestResults {
         floating: measure_floating(shape, weights, &chunks),
         integers: measure::measure(&mut integers, &chunks),
     };

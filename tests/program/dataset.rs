@@ -118,7 +118,7 @@ fn a_network_learns_what_searches_found() {
     let [games, found, start] =
         ["games.rec", "found.vis", "start"].map(|name| path(dir.path(), name));
     stdout(&dataset(&["pgn", GAMES, "--out", &games]));
-    let arguments = "--count 30 --nodes 300 --least-visits 20 --cpuct 3 --backend hash";
+    let arguments = "--count 30 --nodes 300 --min-visits 20 --cpuct 3 --backend hash";
     let arguments: Vec<&str> = ["search", &games, "--out", &found]
         .into_iter()
         .chain(arguments.split(' '))

@@ -466,7 +466,14 @@ fn games_are_reused_by_a_longer_match_and_no_other() {
             &["(draw was not set, is ", "; resign was not set, is "],
         ),
         (
-            &["--pairs", "4", "--margin", "99", "--stall", "9"],
+            &[
+                "--pairs",
+                "4",
+                "--time-margin",
+                "99",
+                "--stall-timeout",
+                "9",
+            ],
             &["(margin was ", "; stall was "],
         ),
     ] {
@@ -567,7 +574,7 @@ fn forfeits_are_reported_and_never_hang() {
             limit,
             "--limit",
             "nodes=20",
-            "--stall",
+            "--stall-timeout",
             "1",
         ];
         let arguments = [&arguments[..], &["--pgn", &pgn, "--json"]].concat();
@@ -604,7 +611,8 @@ fn engines_ponder() {
             ),
         );
         let black = folder.engine("waits", "echo bestmove e7e5 ponder g1f3");
-        let arguments = "--pairs 1 --first-is-white --limit nodes=20 --stall 10 --json --ponder";
+        let arguments =
+            "--pairs 1 --first-is-white --limit nodes=20 --stall-timeout 10 --json --ponder";
         let mut arguments: Vec<&str> = arguments.split(' ').collect();
         if !is_pondering {
             arguments.pop();
@@ -643,7 +651,7 @@ fn engines_ponder() {
 fn an_engine_behind_a_script_is_killed_with_it() {
     let folder = Folder::new();
     let engine = folder.engine("behind", "sleep 1000 & echo $! > \"$0.pid\"; wait");
-    let arguments = "--pairs 1 --first-is-white --nodes 5 --stall 1 --json";
+    let arguments = "--pairs 1 --first-is-white --nodes 5 --stall-timeout 1 --json";
     let arguments: Vec<&str> = arguments.split(' ').collect();
     let message = json(&folder.play(&engine, HASH, &arguments));
     assert_eq!(message["losses"], 1, "{message}");

@@ -227,7 +227,7 @@ fn what_cannot_be_converted_is_rejected_with_the_reason_and_nothing_is_written()
         (&*sparse, &out, "sparse"),
         (&alphazero, &out, "alphazero"),
         (Path::new(TINY), &at("out.onnx"), "is an ONNX model already"),
-        (&packed, &out, "is no ONNX model"),
+        (&packed, &out, "is not an ONNX model"),
         (Path::new("<built in>"), &out, "(a sparse network)"),
         (
             Path::new("<built in>"),

@@ -256,11 +256,11 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[[profile]]\n\n  odds = \"QX\"",
-        "line 3, column 10: 'QX' is not a signature",
+        "line 3, column 10: 'QX' is not a material difference",
     ),
     (
         "[[profile]]\nodds = [\"Q\", \"\"]",
-        "line 2, column 14: '' is not a signature",
+        "line 2, column 14: '' is not a material difference",
     ),
     (
         "[[profile]]\nrating = \"2000..1000\"",
@@ -557,7 +557,7 @@ fn openings_vary_against_a_person_at_less_than_two_pawns_too() {
 fn a_network_of_the_user_gets_its_own_limit() {
     let mut session = Session::with(&["-b", "hash", "--weights", "<built in>"]);
     let queen = format!("position fen {QUEEN}");
-    // Nothing is known of the opponent: the limit for the network for odds would cost much with another one.
+    // Nothing is known of the opponent: the limit for the odds network would cost much with another one.
     assert_eq!(
         profile_lines(&session.send_and_sync(&queen)),
         ["odds given: OpeningVariety 2, ScLimit 200"]

@@ -188,7 +188,7 @@
   function note(move) {
     const parts = [];
     if (move.j) {
-      parts.push(`${JUDGED[move.j]} (lichess −${move.x} %).`);
+      parts.push(`${JUDGED[move.j]} (−${move.x} % winning chances, lichess's formula).`);
       if (move.b) parts.push(`${move.b} was better.`);
     }
     if (move.t) parts.push(`It ${TRAPS[move.t]}${move.e ? ": " + move.e : ""}.`);
@@ -247,7 +247,7 @@
       return;
     }
     verdict.append(make("b", numbered(index, move.s)));
-    if (move.j) verdict.append(" ", make("span", `${JUDGED[move.j]}, lichess −${move.x} %.`, "j" + move.j));
+    if (move.j) verdict.append(" ", make("span", `${JUDGED[move.j]}: −${move.x} % winning chances (lichess's formula).`, "j" + move.j));
     if (move.t) verdict.append(" ", make("span", TRAPS[move.t], "t " + move.t));
     if (move.e) verdict.append(` ${move.e}.`);
     const isPlayed = (line) => uciOf(line)[0] === move.u;

@@ -65,15 +65,15 @@ Examples:
 #[command(group(clap::ArgGroup::new("positions").required(true).args(["file", "fen", "epd", "pgn"])))]
 #[command(group(clap::ArgGroup::new("games").args(["file", "pgn"])))]
 pub struct AnalyzeArgs {
-    /// File of games (.pgn) or positions (.epd, .fen): as --pgn or --epd, by its name.
+    /// File of games (.pgn) or positions (.epd, .fen); the extension selects --pgn or --epd.
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Position to analyse: a FEN or "startpos", with "moves e2e4 e7e5" after it for the moves of a game; may be
     /// given several times.
     #[arg(long, value_name = "FEN")]
     pub fen: Vec<String>,
-    /// File of positions, one per line; best moves (bm) in it are compared. May be .gz or .zst; "-" is standard
-    /// input.
+    /// File of positions, one per line; the engine's move is compared with the operations bm (best moves) and am (moves
+    /// to avoid). May be .gz or .zst; "-" is standard input.
     #[arg(long, value_name = "FILE")]
     pub epd: Option<PathBuf>,
     /// File of games: every position of the main line is analysed. May be .gz or .zst; "-" is standard input.
@@ -93,7 +93,7 @@ pub struct AnalyzeArgs {
     pub moves: bool,
     /// Write JSON lines to this file and nothing to standard output; if it exists, the analysis is resumed after its
     /// last position. "-" is standard output.
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, alias = "out", value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write an HTML page about the games to this file: board, moves, graphs, lines, traps. The page needs no other
     /// files. ScLimit becomes 1000, unless it is set, and MultiPV at least 4.

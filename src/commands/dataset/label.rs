@@ -30,7 +30,7 @@ const MOST_UNLABELLED: usize = 16;
 /// Options of `dataset label`.
 #[derive(Args, Debug)]
 pub struct LabelArgs {
-    /// Record file to label; with positions of Chess960 in it, the engine has to play that (UCI_Chess960 is set)
+    /// Record file to label. If it contains positions of Chess960, the engine must have the option UCI_Chess960
     pub input: PathBuf,
     /// Record file to write; an incomplete one is continued
     #[arg(short, long)]

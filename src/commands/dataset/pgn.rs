@@ -38,8 +38,8 @@ pub struct PgnArgs {
     /// Percentage of the games held out of training, chosen by a hash of their moves
     #[arg(long, default_value_t = 2.0, value_parser = percent)]
     pub held_out: f64,
-    /// Position that an evaluation [%eval 0.31] after a move is of: engine matches write that of the mover before the
-    /// move, lichess and `scorn analyze --annotate` that of the position after the move
+    /// Position that a comment like [%eval 0.31] after a move describes: matches of engines write the mover's
+    /// evaluation before the move, lichess and `scorn analyze --annotate` that of the position after it
     #[arg(long, value_enum, default_value_t, value_name = "WHERE")]
     pub evals: Evals,
     /// Maximum number of games

@@ -43,8 +43,8 @@ pub struct SearchArgs {
     #[arg(long, default_value_t = 800, value_parser = clap::value_parser!(u64).range(2..))]
     pub nodes: u64,
     /// Minimum visits of a position
-    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(2..))]
-    pub least_visits: u32,
+    #[arg(long, alias = "least-visits", default_value_t = 40, value_parser = clap::value_parser!(u32).range(2..))]
+    pub min_visits: u32,
     /// Temperature of the policy: a move's weight is visits^(1/X), so values below 1 sharpen the search's distribution
     #[arg(long, default_value_t = 1.0, value_parser = temperature)]
     pub visits_temperature: f64,
@@ -64,9 +64,9 @@ fn temperature(text: &str) -> Result<f64, String> {
 /// When a file or the network cannot be used.
 pub fn run(args: &SearchArgs, options: &Options, load: &Load) -> Result<u64> {
     ensure!(
-        u64::from(args.least_visits) <= args.nodes,
-        "--least-visits {} is more than the --nodes {} of a search",
-        args.least_visits,
+        u64::from(args.min_visits) <= args.nodes,
+        "--min-visits {} is more than the --nodes {} of a search",
+        args.min_visits,
         args.nodes
     );
     let mut inputs = files_of(options);
@@ -76,7 +76,7 @@ pub fn run(args: &SearchArgs, options: &Options, load: &Load) -> Result<u64> {
     let games = read_games(&args.inputs)?;
     let searcher = Searcher::new(args.nodes, options, load)?;
     let found = Found {
-        min_visits: args.least_visits,
+        min_visits: args.min_visits,
         temperature: args.visits_temperature,
     };
     let bar = progress::records(args.count, "searching");
@@ -91,8 +91,8 @@ pub fn run(args: &SearchArgs, options: &Options, load: &Load) -> Result<u64> {
         ensure!(
             poor < MOST_POOR_SEARCHES,
             "{MOST_POOR_SEARCHES} searches, one after the other, visited no undecided position {} times: lower \
-             --least-visits or raise --nodes",
-            args.least_visits
+             --min-visits or raise --nodes",
+            args.min_visits
         );
         bar.set_position(samples.len() as u64);
     }
@@ -126,7 +126,7 @@ mod tests {
             count: 20,
             sample_seed: 3,
             nodes: 400,
-            least_visits: 20,
+            min_visits: 20,
             visits_temperature: 1.0,
             force: false,
         }
@@ -177,11 +177,11 @@ mod tests {
         let args = SearchArgs {
             inputs: vec![path],
             nodes: 40,
-            least_visits: 40,
+            min_visits: 40,
             ..args(dir.path(), "a.vis")
         };
         let error = search(&args).unwrap_err().to_string();
-        assert!(error.contains("--least-visits"), "{error}");
+        assert!(error.contains("--min-visits"), "{error}");
         assert!(!args.out.exists());
     }
 
@@ -234,11 +234,11 @@ mod tests {
     fn invalid_arguments_are_errors_before_any_search() {
         let dir = tempfile::tempdir().unwrap();
         let too_many = SearchArgs {
-            least_visits: 401,
+            min_visits: 401,
             ..args(dir.path(), "a.vis")
         };
         let error = search(&too_many).unwrap_err().to_string();
-        assert!(error.contains("--least-visits 401"), "{error}");
+        assert!(error.contains("--min-visits 401"), "{error}");
         let onto_input = SearchArgs {
             out: dir.path().join("in.rec"),
             force: true,

@@ -23,8 +23,8 @@ pub struct TablesArgs {
     #[arg(short, long)]
     pub out: PathBuf,
     /// Folders of Syzygy tablebases, separated as in SyzygyPath; without DTZ tables, mates are not labelled
-    #[arg(long)]
-    pub tables: String,
+    #[arg(long, alias = "tables", value_name = "FOLDERS")]
+    pub syzygy: String,
     /// Overwrite the output if it exists
     #[arg(long)]
     pub force: bool,
@@ -35,7 +35,7 @@ pub struct TablesArgs {
 /// # Errors
 /// When a file cannot be read or written, there are no tables, or they contain none of the positions.
 pub fn run(args: &TablesArgs) -> Result<(u64, u64)> {
-    let tables = Tables::open(&args.tables)?;
+    let tables = Tables::open(&args.syzygy)?;
     let records = RecordReader::open(&args.input)?;
     let file = NewFile::create(&args.out, args.force, std::slice::from_ref(&args.input))?;
     let mut writer = RecordWriter::new(file, &args.out, Layout::Plain)?;

@@ -116,8 +116,8 @@ pub struct SelfplayArgs {
     )]
     pub max_plies: u32,
     /// Adjudicate games by the endgame tablebases of SyzygyPath.
-    #[arg(long)]
-    pub tables_decide: bool,
+    #[arg(long, alias = "tables-decide")]
+    pub adjudicate_syzygy: bool,
     /// Number of games per file.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub games_per_file: u32,
@@ -141,9 +141,9 @@ pub struct SelfplayArgs {
     /// learn from.
     #[arg(long, requires = "records")]
     pub record_policy: bool,
-    /// Target for the number of decisive games for each draw, reached by adjusting ScLimit after each batch of games
-    /// (it starts at 5, or at --sc-limit). ScLimit never exceeds --nodes, where no node freezes. With --odds the first
-    /// side gives them with this limit, and the second side searches as many nodes without search-contempt.
+    /// Target ratio of decisive games to draws: ScLimit is adjusted after each batch of games, from 5 or --sc-limit up
+    /// to --nodes, which is plain PUCT. With --odds only the side that gives odds searches with ScLimit; both sides
+    /// search the same number of nodes.
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     pub balance: Option<f64>,
     /// Number of games per batch for --balance.

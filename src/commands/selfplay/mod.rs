@@ -126,15 +126,15 @@ fn balance(args: &SelfplayArgs, plan: &mut Plan) -> Result<Option<Controller>> {
     }
     ensure!(
         args.shard.count == 1,
-        "--balance needs all games to find its limits: a shard of them would find others"
+        "--balance cannot be combined with --shard: each shard would find other limits"
     );
     ensure!(
         args.odds.is_none() || (second.options.is_plain_puct() && second.nodes == first.nodes),
-        "--balance at odds sets the second side's nodes, and it searches without ScLimit"
+        "with --balance and --odds, ScLimit and nodes of the side that gets odds (--b) cannot be set"
     );
     ensure!(
         args.odds.is_some() || (limit == second.options.sc_limit && first.nodes == second.nodes),
-        "--balance moves the limit and the nodes of both sides together: they must begin alike"
+        "with --balance both sides must have the same ScLimit and the same number of nodes"
     );
     ensure!(limit >= 0, "--balance needs a positive ScLimit");
     let start = match first.options.is_plain_puct() {

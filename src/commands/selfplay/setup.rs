@@ -153,7 +153,7 @@ fn side_options(both: &Layers, text: &str) -> Result<Options> {
     check_options(&options)?;
     ensure!(
         (options.seed, options.threads) == (both.seed, both.threads),
-        "Seed and Threads are the run's"
+        "Seed and Threads apply to the whole run: set them with --seed and --threads"
     );
     if let Some(reason) = opponent::why_idle(&options) {
         eprint_line(format_args!("scorn: {reason}"));
@@ -193,8 +193,10 @@ fn tables(path: &str) -> Result<Option<Arc<Tables>>> {
 }
 
 fn terms(args: &SelfplayArgs, options: &Options) -> Result<Terms> {
-    let tables = match args.tables_decide {
-        true => Some(tables(&options.syzygy_path)?.context("--tables-decide needs SyzygyPath")?),
+    let tables = match args.adjudicate_syzygy {
+        true => {
+            Some(tables(&options.syzygy_path)?.context("--adjudicate-syzygy needs SyzygyPath")?)
+        }
         false => None,
     };
     Ok(Terms {

@@ -55,12 +55,12 @@ pub(super) fn page(totals: &FileStats) -> Result<String> {
     let mut page = Page::new("Games");
     let rows: Vec<_> = totals.with_totals().map(games).collect();
     page.table(&COLUMNS, &rows);
-    page.heading("Decisive games for each draw, by ScLimit (figure 2)");
+    page.heading("Decisive games per draw, by ScLimit (figure 2)");
     page.figure(
         &figure2(files).svg()?,
         "Published: 100 games a point at 1000 nodes a move; 1000000 is plain PUCT. Bars are intervals of 95 %.",
     );
-    page.heading("Decisive games for each draw, by file (figure 3)");
+    page.heading("Decisive games per draw, by file (figure 3)");
     page.figure(
         &figure3(files).svg()?,
         "Published: plain PUCT with the temperature schedules tau_1 (low) and tau_2.",
@@ -81,7 +81,7 @@ pub(super) fn page(totals: &FileStats) -> Result<String> {
         );
         page.figure(
             &figure5(files, "(w+l)/d", |step| step.ratio).svg()?,
-            "The controlled ratio: decisive games for each draw, with half a game added to both.",
+            "The controlled ratio: decisive games per draw, with half a game added to both.",
         );
     }
     tactics(totals, &mut page);
@@ -115,7 +115,7 @@ fn interesting(files: &[FileStats], page: &mut Page) -> Result<()> {
     shares(
         page,
         &known(files, |stats| Some(&stats.misjudged.as_ref()?.value_error)),
-        "difference of W-L",
+        "W-L difference",
         "Misjudged positions: the network against long searches (figure 6)",
         "Shares of positions in which the network's W-L differs from that of a long search by at least so much. In the \
          position that the paper shows it differs by 0.82.",
@@ -125,7 +125,7 @@ fn interesting(files: &[FileStats], page: &mut Page) -> Result<()> {
         &known(files, |stats| {
             stats.summary.policy.as_ref()?.value_error.as_ref()
         }),
-        "difference of W-L",
+        "W-L difference",
         "The network against the search of the game",
         "With search-contempt the search's value is the practical one.",
     )?;
@@ -192,7 +192,7 @@ fn shares(
         first
             .at_least
             .iter()
-            .map(|at| format!("from {}", at.threshold)),
+            .map(|at| format!("{} or more", at.threshold)),
     );
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let row = |(name, spread): &(String, &SpreadSummary)| {
@@ -218,7 +218,7 @@ fn shares_plot(
     let thresholds = first.at_least.iter().enumerate();
     let series = thresholds.map(|(index, at)| {
         let shares = spreads.iter().enumerate();
-        let name = format!("{quantity} from {}", at.threshold);
+        let name = format!("{quantity} {} or more", at.threshold);
         let mut series = Series::new(name, MarkStyle::Points, index, []);
         series.values = shares
             .map(|(x, (_, spread))| point(x, &spread.at_least[index].share))

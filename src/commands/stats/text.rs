@@ -54,7 +54,7 @@ pub(super) fn text(totals: &FileStats) -> Option<String> {
         ),
         format!("  repeated at move {}", repeated.join(", ")),
         format!(
-            "  openings by moves, different (effective): {}",
+            "  distinct openings after so many moves (effective number): {}",
             openings.collect::<Vec<_>>().join(", ")
         ),
         format!("  ended in the {}", phases.collect::<Vec<_>>().join("; ")),
@@ -84,7 +84,7 @@ fn searches_text(policy: &PolicySummary) -> String {
     )];
     if let (Some(divergence), Some(error)) = (&policy.divergence, &policy.value_error) {
         lines.push(format!(
-            "  search against network: divergence of visits from priors {}; difference of W-L {}",
+            "  search against network: divergence of visits from priors {}; W-L difference {}",
             spread_text(divergence),
             spread_text(error)
         ));
@@ -116,7 +116,7 @@ fn tactics_text(tactics: &TacticsSummary) -> String {
 
 fn misjudged_text(misjudged: &MisjudgedSummary) -> String {
     format!(
-        "  network against long searches, {} positions: difference of W-L {}; best move overlooked {}",
+        "  network against long searches, {} positions: W-L difference {}; best move overlooked {}",
         misjudged.value_error.positions,
         spread_text(&misjudged.value_error),
         percent(&misjudged.overlooked)
@@ -126,7 +126,7 @@ fn misjudged_text(misjudged: &MisjudgedSummary) -> String {
 fn spread_text(spread: &SpreadSummary) -> String {
     let shares = spread.at_least.iter().map(|at| {
         let (threshold, share) = (at.threshold, percent(&at.share));
-        format!("from {threshold} {share}")
+        format!("{threshold} or more: {share}")
     });
     let shares: Vec<String> = shares.collect();
     format!("{} ({})", number(&spread.mean), shares.join(", "))

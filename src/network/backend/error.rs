@@ -55,7 +55,7 @@ pub enum LoadError {
     Evaluate(#[from] EvaluateError),
     /// A backend that combines others was not given any.
     #[error(
-        "backend {backend} needs groups that name what it combines, such as BackendOptions {example}"
+        "backend {backend} combines other backends and needs their names, for example BackendOptions {example}"
     )]
     GroupsNeeded {
         /// The backend.

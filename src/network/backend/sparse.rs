@@ -41,7 +41,7 @@ pub static INFO: BackendInfo = BackendInfo {
     documentation: "sparse networks (`scorn train`, the built-in network) in 8- and 16-bit integers with AVX-512 VNNI, \
         AVX2, NEON or portable code; the results are identical with all of them, and do not depend on the batch. \
         `rten` and `onnx-cpu` run the same file in floats and agree within 1e-6 (tolerance of the tests: 1e-3), but \
-        do not pass the side to move to a network for odds. It refuses other networks, and `auto` skips it for them",
+        do not pass the side to move to an odds network. It refuses other networks, and `auto` skips it for them",
     requirements: "",
     install_command: None,
     settings: &[],

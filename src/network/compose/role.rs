@@ -85,13 +85,13 @@ pub fn why_idle(options: &Options) -> Option<&'static str> {
     if opponent_weights(options).is_none() {
         None
     } else if !needs_network(&options.backend) {
-        Some("an opponent's network has no effect: Backend hash evaluates no networks")
-    } else if options.contempt_mode == ContemptMode::Disable {
         Some(
-            "an opponent's network has no effect while ContemptMode is disable: neither side is the opponent",
+            "OpponentRating and OpponentWeights have no effect: Backend hash evaluates no networks",
         )
+    } else if options.contempt_mode == ContemptMode::Disable {
+        Some("OpponentRating and OpponentWeights have no effect while ContemptMode is disable")
     } else if options.opponent_policy_mix <= 0.0 {
-        Some("an opponent's network has no effect: OpponentPolicyMix is 0")
+        Some("OpponentRating and OpponentWeights have no effect: OpponentPolicyMix is 0")
     } else {
         None
     }

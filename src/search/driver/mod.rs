@@ -24,7 +24,7 @@ use super::{
     outcome::SearchView,
     params::SearchParams,
     report::{Outcome, Report, Reporter},
-    tree::{Full, Tree},
+    tree::{Tree, TreeFull},
     tree_search::Shared,
     worker::Worker,
 };
@@ -96,7 +96,7 @@ struct Search<'a> {
     clock: &'a dyn Clock,
     started: Duration,
     stop: &'a StopSignal,
-    /// Set once, by the first thread that finds that the search is over.
+    /// Set by the threads that find that the search is over.
     is_over: AtomicBool,
     /// Whether a thread panicked while it may have been changing the tree: a move is chosen from the tree, but it is
     /// not kept for the next search.
@@ -261,7 +261,7 @@ impl<'a> Search<'a> {
                 shared.is_over = true;
                 self.error.lock().get_or_insert(error);
             }
-            Failure::Full(Full) => shared.end_full(worker),
+            Failure::Full(TreeFull) => shared.end_full(worker),
         }
         self.is_over.store(true, Ordering::Relaxed);
     }

@@ -27,7 +27,7 @@ use crate::{
     search::{
         error::Failure,
         job::Job,
-        tree::{Full, Tree},
+        tree::{Tree, TreeFull},
         tree_search::Shared,
         worker::Worker,
     },
@@ -72,7 +72,7 @@ impl Packet {
         self.is_solved = shared.state.is_solved();
         let selected = self.worker.select(&mut shared.state, &search.params);
         if selected.is_err() {
-            search.fail(shared, &mut self.worker, Failure::Full(Full));
+            search.fail(shared, &mut self.worker, Failure::Full(TreeFull));
             self.begin();
             return false;
         }

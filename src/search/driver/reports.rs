@@ -1,4 +1,4 @@
-//! What a search tells its reporter: progress while it runs, the result and the move at its end.
+//! What a search reports: progress while it runs, the result and the move at its end.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{
         job::stream,
         report::{Outcome, Reporter},
         root,
-        tree::Full,
+        tree::TreeFull,
         tree_search::Shared,
     },
 };
@@ -153,7 +153,7 @@ impl<'a, 'b> ProgressReporter<'a, 'b> {
             self.reporter.note(&fault);
         }
         if is_full {
-            let text = format!("{Full}: the search ends here");
+            let text = format!("{TreeFull}: the search ends here");
             self.reporter.note(&text);
         }
         if !stats.is_empty() {

@@ -1,7 +1,7 @@
 //! AlphaZero's time management: a twentieth of the remaining time for every move (Silver et al. 2018, supplementary
 //! materials). It spends much early and never runs out.
 
-use super::{ClockState, Spent, TimeManager, limits};
+use super::{ClockState, SearchCost, TimeManager, limits};
 use crate::{options::time_manager::AlphaZero, search::Limits};
 
 /// The manager; it has no state.
@@ -26,7 +26,7 @@ impl TimeManager for AlphaZeroManager {
         limits(clock.usable(moves) * part * factor, clock.max_time(moves))
     }
 
-    fn finish(&mut self, _: &Spent) {}
+    fn finish(&mut self, _: &SearchCost) {}
 }
 
 #[cfg(test)]

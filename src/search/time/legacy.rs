@@ -2,7 +2,7 @@
 //! the increments of those moves is divided evenly. Time that smart pruning saves goes to the next moves, and the
 //! first move of a game gets more, because it has no tree to reuse.
 
-use super::{ClockState, Spent, TimeManager, first_share, limits};
+use super::{ClockState, SearchCost, TimeManager, first_share, limits};
 use crate::{options::time_manager::Legacy, search::Limits};
 
 /// Maximum number of plies of an opening book that count for the bonus of the first move.
@@ -59,7 +59,7 @@ impl TimeManager for LegacyManager {
         limits
     }
 
-    fn finish(&mut self, spent: &Spent) {
+    fn finish(&mut self, spent: &SearchCost) {
         self.saved = (self.saved + self.budget - spent.time.as_secs_f64()).max(0.0);
     }
 
@@ -116,7 +116,7 @@ mod tests {
         let clock = clock(100_000, 0, None, 20);
         let mut manager = manager();
         let usual = budget(&mut manager, &clock);
-        manager.finish(&Spent {
+        manager.finish(&SearchCost {
             time: Duration::from_millis(usual as u64 - 500),
             nodes: 1,
         });
@@ -126,7 +126,7 @@ mod tests {
             "{usual} {more}"
         );
         // And only once.
-        manager.finish(&Spent {
+        manager.finish(&SearchCost {
             time: Duration::from_millis(more as u64),
             nodes: 1,
         });
@@ -155,7 +155,7 @@ mod tests {
     fn savings_of_another_game_are_discarded() {
         let mut manager = manager();
         budget(&mut manager, &clock(600_000, 0, None, 20));
-        manager.finish(&Spent {
+        manager.finish(&SearchCost {
             time: Duration::ZERO,
             nodes: 1,
         });

@@ -59,7 +59,7 @@ pub struct ClockState {
 
 /// Time and nodes that a search took.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spent {
+pub struct SearchCost {
     /// Time from the start of the clock to the answer.
     pub time: Duration,
     /// Visits of the root at the end.
@@ -72,7 +72,7 @@ pub trait TimeManager: Send {
     fn plan(&mut self, clock: &ClockState) -> Limits;
 
     /// Called at the end of the last planned search.
-    fn finish(&mut self, spent: &Spent);
+    fn finish(&mut self, spent: &SearchCost);
 
     /// Called before the plan for a position that does not follow the last planned one: time that was saved there is
     /// not on this clock.

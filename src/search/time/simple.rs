@@ -1,7 +1,7 @@
 //! lc0's "simple" time manager: a percentage of the clock that grows with the game, a part of the increment, and the
 //! time that the previous move left unused.
 
-use super::{ClockState, Spent, TimeManager, limits};
+use super::{ClockState, SearchCost, TimeManager, limits};
 use crate::{options::time_manager::Simple, search::Limits};
 
 /// The manager, with the unused time of the last move.
@@ -50,7 +50,7 @@ impl TimeManager for SimpleManager {
         limits
     }
 
-    fn finish(&mut self, spent: &Spent) {
+    fn finish(&mut self, spent: &SearchCost) {
         self.unused = (self.budget - spent.time.as_secs_f64()).max(0.0);
     }
 
@@ -73,7 +73,7 @@ mod tests {
         });
         let mut budget = |clock: &ClockState, used: u64| {
             let budget = manager.plan(clock).budget.unwrap();
-            manager.finish(&Spent {
+            manager.finish(&SearchCost {
                 time: Duration::from_millis(used),
                 nodes: 1,
             });

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
-use super::{ClockState, Spent, TimeManager, lag::Lag, manager};
+use super::{ClockState, SearchCost, TimeManager, lag::Lag, manager};
 use crate::search::Limits;
 
 /// A clock for tests; times in milliseconds.
@@ -120,7 +120,7 @@ fn game(
         let (budget, max_time) = (limits.budget.unwrap(), limits.movetime.unwrap());
         assert!(budget <= max_time && max_time <= state.remaining.max(Duration::from_millis(1)));
         let used = machine.search(&limits);
-        manager.finish(&Spent {
+        manager.finish(&SearchCost {
             time: used,
             nodes: machine.nodes,
         });
@@ -243,7 +243,7 @@ fn never_more_than_there_is() {
                             fits(&state, &manager.plan(&state));
                             // A second move, after one that took no time and one that took too much.
                             for time in [0, remaining] {
-                                manager.finish(&Spent {
+                                manager.finish(&SearchCost {
                                     time: Duration::from_millis(time),
                                     nodes: 1_000_000,
                                 });

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use super::{ClockState, Spent, TimeManager, first_share, limits, to_duration};
+use super::{ClockState, SearchCost, TimeManager, first_share, limits, to_duration};
 use crate::{
     options::time_manager::Smooth,
-    search::{Limits, limits::Bank},
+    search::{Limits, limits::TimeBank},
 };
 
 /// The manager, with its estimates from the game. Times are in seconds.
@@ -113,7 +113,7 @@ impl TimeManager for SmoothManager {
         let rest = limits.movetime.unwrap_or_default() - limits.budget.unwrap_or_default();
         let open = Duration::try_from_secs_f64(bank * parameters.max_piggybank_use);
         Limits {
-            bank: Some(Bank {
+            bank: Some(TimeBank {
                 time: open.unwrap_or(Duration::MAX).min(rest),
                 forced: from_millis(parameters.force_piggybank_ms),
                 period: from_millis(parameters.trend_nps_update_period_ms),
@@ -128,7 +128,7 @@ impl TimeManager for SmoothManager {
         self.bank = None;
     }
 
-    fn finish(&mut self, spent: &Spent) {
+    fn finish(&mut self, spent: &SearchCost) {
         let Some(last) = &mut self.last else { return };
         let parameters = &self.parameters;
         let time = spent.time.as_secs_f64();
@@ -165,7 +165,7 @@ mod tests {
         });
         let time = limits.budget.unwrap();
         let nodes = known + (time.as_secs_f64() * SPEED as f64) as u64;
-        manager.finish(&Spent { time, nodes });
+        manager.finish(&SearchCost { time, nodes });
         (time.as_secs_f64(), nodes)
     }
 
@@ -213,7 +213,7 @@ mod tests {
         let before = manager.bank.unwrap();
         assert!((before - 100.2 * 0.09) > 0.1);
         let time = limits.budget.unwrap() + Duration::from_secs(3);
-        manager.finish(&Spent { time, nodes: 100 });
+        manager.finish(&SearchCost { time, nodes: 100 });
         assert!((before - manager.bank.unwrap() - 3.0).abs() < 1e-6);
     }
 
@@ -227,7 +227,7 @@ mod tests {
         let first = manager.plan(&clock).budget.unwrap();
         for _ in 0..40 {
             let time = manager.plan(&clock).budget.unwrap() / 2;
-            manager.finish(&Spent { time, nodes: 0 });
+            manager.finish(&SearchCost { time, nodes: 0 });
         }
         assert!((0.34..0.55).contains(&manager.use_of_time));
         assert!(manager.plan(&clock).budget.unwrap() > first);

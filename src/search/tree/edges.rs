@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use super::{Full, node::Edge};
+use super::{TreeFull, node::Edge};
 use crate::chess::PackedMove;
 
 /// Indices per segment: a power of two. The first segments of a tree are shorter, so that a tree of ten nodes takes
@@ -136,12 +136,12 @@ impl EdgeArena {
     ///
     /// # Errors
     /// When the indices are used up.
-    pub fn reserve(&mut self, writer: &mut EdgeWriter, leaves: usize) -> Result<(), Full> {
+    pub fn reserve(&mut self, writer: &mut EdgeWriter, leaves: usize) -> Result<(), TreeFull> {
         let mut room = writer.reserved_leaves();
         while room < leaves {
             let number = self.segments.len() as u32;
             if number as usize == MAX_SEGMENTS {
-                return Err(Full);
+                return Err(TreeFull);
             }
             let len = SEGMENT.min(FIRST_SEGMENT << number.min(16)) as usize;
             writer.reserved.push_back(Reserved { number, len });
@@ -191,7 +191,7 @@ impl EdgeWriter {
     ///
     /// # Errors
     /// When there is no reserved room.
-    pub fn write(&mut self, edges: &[Edge]) -> Result<EdgeRange, Full> {
+    pub fn write(&mut self, edges: &[Edge]) -> Result<EdgeRange, TreeFull> {
         if self.used + edges.len() > self.segment.len() {
             self.begin_segment()?;
         }
@@ -211,7 +211,11 @@ impl EdgeWriter {
     ///
     /// # Errors
     /// When there is no reserved room.
-    pub fn write_moves(&mut self, moves: &[PackedMove], policy: &[f32]) -> Result<EdgeRange, Full> {
+    pub fn write_moves(
+        &mut self,
+        moves: &[PackedMove],
+        policy: &[f32],
+    ) -> Result<EdgeRange, TreeFull> {
         self.given.clear();
         let edges = moves.iter().zip(policy).map(|(&m, &p)| Edge::new(m, p));
         self.given.extend(edges);
@@ -233,8 +237,8 @@ impl EdgeWriter {
         self.reserved.iter().map(leaves).sum()
     }
 
-    fn begin_segment(&mut self) -> Result<(), Full> {
-        let Reserved { number, len } = self.reserved.pop_front().ok_or(Full)?;
+    fn begin_segment(&mut self) -> Result<(), TreeFull> {
+        let Reserved { number, len } = self.reserved.pop_front().ok_or(TreeFull)?;
         self.number = number;
         let make = || (0..len).map(|_| AtomicU32::new(0)).collect();
         let spare = self.spare.pop_front().filter(|spare| spare.len() >= len);
@@ -387,9 +391,9 @@ mod tests {
 
     #[test]
     fn writing_without_room_is_an_error() {
-        assert_eq!(EdgeWriter::default().write(&edges(1, 0)), Err(Full));
+        assert_eq!(EdgeWriter::default().write(&edges(1, 0)), Err(TreeFull));
         let mut arena = EdgeArena::default();
         let mut writer = arena.take_writer();
-        assert_eq!(arena.reserve(&mut writer, 1 << 30), Err(Full));
+        assert_eq!(arena.reserve(&mut writer, 1 << 30), Err(TreeFull));
     }
 }

@@ -5,4 +5,4 @@ use thiserror::Error;
 /// The tree has no room for more: 2^32 nodes or edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the tree is full (2^32 nodes or edges)")]
-pub struct Full;
+pub struct TreeFull;

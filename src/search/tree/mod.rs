@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use shakmaty::{Color, Position};
 
-pub use self::full::Full;
+pub use self::full::TreeFull;
 use self::{
     edges::{EdgeArena, EdgeRange, Edges},
     node::{Edge, Node, NodeId, Origin},
@@ -59,7 +59,7 @@ pub struct Tree {
     pub(super) rule: Option<Rule>,
     /// Statistics of positions, independent of their place in the tree.
     pub(super) shared_values: SharedValues,
-    /// How moves turned out anywhere in the tree; `None` if nobody asks (`ButterflyHistory`).
+    /// How moves turned out anywhere in the tree; `None` without `ButterflyHistory`.
     pub(super) butterfly: Option<Arc<Butterfly>>,
     /// The WDL contempt applied to the network's values, seen from the root; a change drops the tree.
     pub(super) contempt: Option<WdlContempt>,
@@ -320,7 +320,7 @@ impl Tree {
     ///
     /// # Errors
     /// When the arena is full; nothing changes then.
-    pub fn add_child(&mut self, parent: NodeId, edge: u8) -> Result<u8, Full> {
+    pub fn add_child(&mut self, parent: NodeId, edge: u8) -> Result<u8, TreeFull> {
         let node = *self.node(parent);
         let slot = node.n_children;
         let class = BLOCK_SIZES.partition_point(|&size| size < slot);
@@ -345,21 +345,21 @@ impl Tree {
     }
 
     /// A block of the size class, reused or new.
-    fn allocate(&mut self, class: usize) -> Result<NodeId, Full> {
+    fn allocate(&mut self, class: usize) -> Result<NodeId, TreeFull> {
         if let Some(block) = self.free_blocks[class].pop() {
             return Ok(block);
         }
         let start = self.nodes.len();
         let end = start + usize::from(BLOCK_SIZES[class]);
         if end > NodeId::MAX as usize {
-            return Err(Full);
+            return Err(TreeFull);
         }
         self.nodes.resize(end, Node::EMPTY);
         Ok(start as NodeId)
     }
 
     /// A block for exactly the children of a copied node; used when the tree is rebuilt.
-    pub(super) fn allocate_children(&mut self, count: u8) -> Result<NodeId, Full> {
+    pub(super) fn allocate_children(&mut self, count: u8) -> Result<NodeId, TreeFull> {
         self.allocate(BLOCK_SIZES.partition_point(|&size| size < count))
     }
 

@@ -142,9 +142,11 @@ const OPEN_FLAGS: u8 = 2 << 2;
 pub struct Node {
     /// Mean of W-L over the visits, -1..=1.
     pub wl: f64,
-    /// Mean draw probability.
+    /// Mean draw probability. (In 32 bits, so that after some ten million visits single ones hardly move it.)
     pub d: f32,
-    /// Mean plies to the end of the game; for a proven node, the exact length of the proof.
+    /// Mean plies to the end of the game (in 32 bits, too). For a proven node, the length of the proof in plies, by its
+    /// origin: to the mate that was found, to the end of the longest drawn line, to the repetition, or to the
+    /// tablebases' next capture or pawn move.
     pub m: f32,
     /// W-L of this position by itself: the network's, rescaled where there is WDL contempt, or the terminal value.
     pub v: f32,

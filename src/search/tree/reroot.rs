@@ -13,7 +13,7 @@ use std::time::Duration;
 use shakmaty::Position;
 
 use super::{
-    Full, Tree,
+    Tree, TreeFull,
     edges::EdgeRange,
     node::{Edge, Node, NodeId, Origin},
     records::{ReplyRecords, Rule},
@@ -207,27 +207,7 @@ pub(in crate::search) fn reroot_in_analysis(
     });
     let found = found.max();
     *tree = match found {
-        Some((_, place, id)) if id == tree_cache[place].root => tree_cache.remove(place),
-        Some((_, place, id)) => {
-            let cached = &mut tree_cache[place];
-            let source_tree = match cached.memory() > room {
-                // It would not stay in the cache, and there may be no memory for both.
-                true => SourceTree::Consumed,
-                false => SourceTree::Kept,
-            };
-            match subtree(cached, id, history, source_tree, copy_rule) {
-                Some(copied) if source_tree == SourceTree::Kept => copied,
-                Some(copied) => {
-                    tree_cache.remove(place).free();
-                    copied
-                }
-                None => {
-                    let mut cached = tree_cache.remove(place);
-                    move_root(&mut cached, id, history);
-                    cached
-                }
-            }
-        }
+        Some((_, place, id)) => take_cached(&mut tree_cache, (place, id), history, room, copy_rule),
         None => Tree::new(history.clone(), rule),
     };
     // The oldest are dropped first.
@@ -243,6 +223,47 @@ pub(in crate::search) fn reroot_in_analysis(
     tree.history = Some(history.clone());
     check(tree);
     tree.node(tree.root).n
+}
+
+/// The tree of `history`, whose position is this node of the tree at this place in the cache: that tree itself, or a
+/// copy of the subtree, while the source stays in the cache if there is `room`.
+fn take_cached(
+    tree_cache: &mut Vec<Tree>,
+    (place, id): (usize, NodeId),
+    history: &History,
+    room: usize,
+    copy_rule: CopyRule<'_>,
+) -> Tree {
+    let cached = &mut tree_cache[place];
+    let is_root = id == cached.root;
+    if is_root && !cached.has_moved_root {
+        return tree_cache.remove(place);
+    }
+    // A source that is not kept: no history leads to the rest of it, or it would not stay in the cache, and there may
+    // be no memory for both.
+    let source_tree = match is_root || cached.memory() > room {
+        true => SourceTree::Consumed,
+        false => SourceTree::Kept,
+    };
+    let copied = subtree(cached, id, history, source_tree, copy_rule);
+    match (copied, source_tree) {
+        (Some(copied), SourceTree::Kept) => copied,
+        (Some(copied), SourceTree::Consumed) => {
+            tree_cache.remove(place).free();
+            copied
+        }
+        // Whoever steps through a game quickly comes back to the larger tree.
+        (None, SourceTree::Kept) if copy_rule.is_stopped() => {
+            Tree::new(history.clone(), cached.rule.clone())
+        }
+        (None, _) => {
+            let mut cached = tree_cache.remove(place);
+            if !is_root {
+                move_root(&mut cached, id, history);
+            }
+            cached
+        }
+    }
 }
 
 /// Whether the root has visits left: those of outdated draws were removed.
@@ -299,8 +320,8 @@ enum Incomplete {
     Stopped,
 }
 
-impl From<Full> for Incomplete {
-    fn from(Full: Full) -> Incomplete {
+impl From<TreeFull> for Incomplete {
+    fn from(TreeFull: TreeFull) -> Incomplete {
         Incomplete::Full
     }
 }
@@ -787,27 +808,41 @@ mod tests {
                 false => reroot(&mut tree, &next, None, rule),
             };
             tree.assert_consistent();
-            assert!(visits > 100);
-            (tree.node_count() < before, tree.tree_cache.len())
+            let cached = tree.tree_cache.iter().map(Tree::root_visits).sum::<u64>();
+            (visits > 100, tree.node_count() < before, cached)
         };
-        assert_eq!([false, true].map(after), [(true, 0), (true, 1)]);
+        let all = searched(3000).0.tree.root_visits();
+        assert_eq!(
+            [false, true].map(after),
+            [(true, true, 0), (true, true, all)]
+        );
         stop.stop();
-        // What there is stays in one tree.
-        assert_eq!([false, true].map(after), [(false, 0), (false, 0)]);
+        // What there is stays in one tree; in an analysis that one is kept for a step back, and another one is begun.
+        assert_eq!(
+            [false, true].map(after),
+            [(true, false, 0), (false, true, all)]
+        );
     }
 
     #[test]
     fn a_tree_whose_root_was_moved_is_copied_by_the_next_search_of_the_same_position() {
-        let mut tree = searched(3000).0.tree;
-        let next = main_line(&tree, 1).remove(0);
-        let before = tree.node_count();
-        let visits = reroot(&mut tree, &next, None, RULES[1]);
-        assert_eq!(tree.node_count(), before);
-        // As little time as before, and then enough.
-        assert_eq!(reroot(&mut tree, &next, None, RULES[1]), visits);
-        assert_eq!(tree.node_count(), before);
-        assert_eq!(reroot(&mut tree, &next, None, RULES[0]), visits);
-        assert!(tree.node_count() < before && !tree.has_moved_root);
+        for in_analysis in [false, true] {
+            let again = |tree: &mut Tree, next: &History, rule| match in_analysis {
+                true => reroot_in_analysis(tree, next, None, usize::MAX, rule),
+                false => reroot(tree, next, None, rule),
+            };
+            let mut tree = searched(3000).0.tree;
+            let next = main_line(&tree, 1).remove(0);
+            let before = tree.node_count();
+            let visits = again(&mut tree, &next, RULES[1]);
+            assert!(tree.node_count() == before && tree.has_moved_root);
+            // As little time as before, and then enough.
+            assert_eq!(again(&mut tree, &next, RULES[1]), visits);
+            assert_eq!(tree.node_count(), before);
+            assert_eq!(again(&mut tree, &next, RULES[0]), visits);
+            assert!(tree.node_count() < before && !tree.has_moved_root);
+            assert!(tree.tree_cache.is_empty());
+        }
     }
 
     #[test]

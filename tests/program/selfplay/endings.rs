@@ -238,7 +238,7 @@ fn tablebases_adjudicate() {
     };
     let tables = tables.to_str().unwrap();
     let usual = format!("--games 3 --nodes 10 --longest 5 --syzygy-paths {tables}");
-    let (with, _) = play(CAPTURES, &format!("{usual} --tables-decide"));
+    let (with, _) = play(CAPTURES, &format!("{usual} --adjudicate-syzygy"));
     let (without, _) = play(CAPTURES, &usual);
     let early = ended_early(&with, &without, "tablebase");
     assert_eq!(early.len(), 3);

@@ -153,7 +153,7 @@ fn bad_input_is_named_and_nothing_is_written() {
             "net.onnx",
         ),
         (&["--syzygy-paths", "/no/such"], "/no/such"),
-        (&["--tables-decide"], "SyzygyPath"),
+        (&["--adjudicate-syzygy"], "SyzygyPath"),
         (&["--fast-nodes", "5"], "no faster than those with all 5"),
     ] {
         let out = folder.path().join("out");

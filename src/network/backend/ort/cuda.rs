@@ -135,7 +135,7 @@ impl BackendFactory for Cuda {
         let runtime = machine.runtime.as_ref();
         let is_there = runtime.is_ok_and(|runtime| nvidia::has_provider(runtime, "cuda"));
         (!is_there).then(|| InstallHint {
-            purpose: "for NVIDIA GPUs, instead",
+            purpose: "for NVIDIA GPUs, instead of onnxruntime",
             command: machine
                 .install_place()
                 .command_for_library(GPU_INSTALL_COMMAND),

@@ -246,7 +246,7 @@ fn register(runtime: &Runtime) -> Result<(), String> {
 /// What installs the plug-in, if it is not there.
 fn hint(library: Option<&Path>, place: &InstallPlace) -> Option<InstallHint> {
     plugin(library).is_none().then(|| InstallHint {
-        purpose: "for more on Intel CPUs",
+        purpose: "for Intel CPUs, in addition",
         command: place.command(OPENVINO_INSTALL_COMMAND),
     })
 }
