@@ -48,7 +48,8 @@ pub fn annotated_pgn(review: &GameReview) -> String {
     text.text()
 }
 
-/// `[%eval 0.58] [%wdl 402,420,178] [%clk 0:02:59] Blunder. Nf3 was better. It falls into the trap.`
+/// `[%eval 0.58] [%wdl 402,420,178] [%clk 0:02:59] Blunder. Nf3 was better. It looks natural (38 % by the model of a
+/// player rated 1900). It falls into the trap.`
 fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>, times: &str) -> String {
     let mut parts = Vec::new();
     if let Some(line) = after.and_then(best_objectively) {
@@ -64,6 +65,7 @@ fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>, times: &str)
         let better = better.map_or(String::new(), |san| format!(" {san} was better."));
         parts.push(format!("{}.{better}", judgement.text()));
     }
+    parts.extend(reviewed.natural().map(|text| text + "."));
     if let Some(moment) = reviewed.trap {
         parts.push(trap_comment(reviewed, moment));
     }

@@ -25,6 +25,8 @@ pub struct PgnGame {
     pub tags: Vec<(String, String)>,
     /// The start position.
     pub start: Chess,
+    /// The moves of the main line.
+    pub moves: Vec<PackedMove>,
     /// `1-0`, `0-1`, `1/2-1/2` or `*`.
     pub result: String,
     /// As [`Game::times`].
@@ -74,6 +76,18 @@ impl Item {
             played: None,
             game: None,
         }
+    }
+
+    /// The positions that follow in the game, at most `count`: each as the game up to it.
+    pub fn following(&self, count: usize) -> impl Iterator<Item = History> + use<> {
+        let mut history = self.history.clone();
+        let moves = self.game.as_ref().map(|game| game.moves.iter());
+        let moves = moves.into_iter().flatten().skip(history.len() - 1);
+        let moves: Vec<PackedMove> = moves.take(count).copied().collect();
+        moves.into_iter().map(move |m| {
+            history.push(m);
+            history.clone()
+        })
     }
 
     /// The position as a FEN.
@@ -179,6 +193,7 @@ fn items_of(game: Game, number: usize) -> impl Iterator<Item = Item> {
         number,
         tags: game.tags,
         start: game.start.clone(),
+        moves: game.moves.clone(),
         result,
         times: game.times,
     });

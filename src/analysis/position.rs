@@ -4,7 +4,7 @@
 //! The two searches have trees of their own, because a tree whose opponent nodes are frozen says little about best
 //! replies. They share the evaluations of the network through its cache.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use anyhow::{Context, Result};
 use shakmaty::Position;
@@ -13,15 +13,21 @@ use super::{
     input::Item,
     opponents::Opponents,
     record::{MIN_VISIT_SHARE, PositionRecord, SolutionRecord, first_san},
+    review,
     traps::{self, MistakeRecord, TrapRecord},
 };
 use crate::{
-    chess::{History, PackedMove, moves::MAX_MOVES, setup},
+    chess::{
+        History, PackedMove,
+        moves::{MAX_MOVES, legal_moves},
+        setup,
+    },
     hashing::mix,
+    network::Value,
     options::Options,
     player::Player,
     search::{
-        Job, Limits, MoveStat, Outcome, PvLine, REPORT_INTERVAL, Report, Reporter, Silent,
+        Job, Limits, MoveStat, Outcome, PvLine, REPORT_INTERVAL, Report, Reporter, Score, Silent,
         StopSignal, SystemClock, Tree,
     },
     terminal::eprint_line,
@@ -29,7 +35,9 @@ use crate::{
 
 /// The likely replies that are searched alone.
 const MAX_VERIFIED: usize = 3;
-/// A reply is searched alone if the search of the position sees at least this part of the minimum loss in it.
+/// A likely reply is searched alone, unless the search of the position has given it a tenth of its visits and sees less
+/// than this part of the minimum loss in it. A few visits have hardly more than the network's guess, and what the
+/// network overlooks is what players overlook.
 const ROUGH_PART: f32 = 0.5;
 /// The alternatives to which a trap is compared.
 const ALTERNATIVES: usize = 2;
@@ -38,8 +46,14 @@ const ALTERNATIVES: usize = 2;
 const MIN_PRACTICAL_EXCESS: f32 = 0.05;
 /// The effort of a search of one reply alone, as a multiple of the limits for a position.
 const ALONE: f64 = 0.5;
-/// The part of a practical search's visits from which on its value of the played move is taken.
-const MIN_PLAYED_SHARE: f64 = 0.1;
+/// The part of a search's visits from which on its value of a move is taken.
+const MIN_KNOWN_SHARE: f64 = 0.1;
+/// If the played move is the best one by the search before it, and its value falls by this much W-L in the searches
+/// after it, the other moves are searched with [`CONFIRMING`] times the effort: perhaps one of them was better.
+const MAX_DROP: f32 = 0.2;
+/// The number of positions after a move whose searches may lower its value: what it overlooked is often seen only when
+/// the refutation is on the board.
+const LOOKED_AT: usize = 3;
 /// The effort of the searches that confirm a trap. With that of a position, a move can seem to cost nothing because the
 /// refutation, or a much better move, lies a little deeper.
 const CONFIRMING: f64 = 10.0;
@@ -73,8 +87,8 @@ pub struct Analyzer {
     opponents: Option<Opponents>,
     /// Ends all searches.
     stop: StopSignal,
-    /// The last study of a game's position, which is the next position of the game.
-    next: Option<(u64, Study)>,
+    /// Studies of the positions that follow in the game.
+    following: VecDeque<(u64, Study)>,
 }
 
 impl Analyzer {
@@ -101,7 +115,7 @@ impl Analyzer {
             keeps_moves,
             opponents,
             stop,
-            next: None,
+            following: VecDeque::new(),
         }
     }
 
@@ -133,10 +147,10 @@ impl Analyzer {
             lines.retain(|other| other.pv.first() != line.pv.first());
             lines.push(line);
         }
-        let needs_study = !is_plain || self.opponents.is_some();
-        let study = match needs_study {
-            true => Some(self.study(item, &item.history)?),
-            false => None,
+        let study = match (is_plain, &self.opponents) {
+            (true, None) => None,
+            (false, None) => Some(self.study(item, &item.history)?),
+            (_, Some(_)) => Some(self.reviewed_study(item)?),
         };
         let objective = study.as_ref().filter(|_| !is_plain);
         let mut record = PositionRecord::new(
@@ -181,7 +195,7 @@ impl Analyzer {
         report: &Report,
         stats: &[MoveStat],
     ) -> Result<Option<PvLine>> {
-        let least = MIN_PLAYED_SHARE * report.nodes as f64;
+        let least = MIN_KNOWN_SHARE * report.nodes as f64;
         let is_known = |m: PackedMove| {
             let best = report.lines.first().and_then(|line| line.pv.first());
             let mut stats = stats.iter().filter(|stat| stat.m == Some(m));
@@ -236,19 +250,81 @@ impl Analyzer {
             .search(&mut tree, &job, &self.stop, &clock, &mut Silent)?)
     }
 
-    /// The study of a position of a game; the one that was kept if it is of this position.
+    /// The study of a position of a game; the one that was kept if there is one of this position.
     fn study(&mut self, item: &Item, history: &History) -> Result<Study> {
-        if let Some((known, study)) = &self.next
-            && *known == path_key(history)
-        {
+        let key = path_key(history);
+        if let Some((_, study)) = self.following.iter().find(|(known, _)| *known == key) {
             return Ok(study.clone());
         }
         let outcome = self.plain_search(history, &[], 1.0)?;
+        self.study_of(item, history, outcome)
+    }
+
+    /// The study of a position by this plain search.
+    fn study_of(&mut self, item: &Item, history: &History, outcome: Outcome) -> Result<Study> {
         let mistake = match self.opponents.is_some() && outcome.best.is_some() {
             true => self.likely_mistake(item, history, &outcome)?,
             false => None,
         };
         Ok(Study { outcome, mistake })
+    }
+
+    /// The study of a position in a game that is reviewed, by a longer search of other moves if the played move is its best
+    /// one and the searches after it found that this move loses. Keeps the studies of the positions after the played move.
+    fn reviewed_study(&mut self, item: &Item) -> Result<Study> {
+        let study = self.study(item, &item.history)?;
+        let mut following = VecDeque::new();
+        for history in item.following(LOOKED_AT) {
+            following.push_back((path_key(&history), self.study(item, &history)?));
+        }
+        let values = following.iter().map(|(_, study)| study.value());
+        let reply = review::value_of_line(values.collect());
+        self.following = following;
+        let lines = &study.outcome.report.lines;
+        let best = lines.first().and_then(|line| line.pv.first());
+        let is_best = item.played.is_some() && best == item.played.as_ref();
+        let drop = study
+            .value()
+            .zip(reply)
+            .map(|(before, reply)| before + reply);
+        let (Some(reply), true) = (reply, is_best && drop.is_some_and(|drop| drop >= MAX_DROP))
+        else {
+            return Ok(study);
+        };
+        match self.with_other_moves(item, &study, -reply)? {
+            Some(outcome) => self.study_of(item, &item.history, outcome),
+            None => Ok(study),
+        }
+    }
+
+    /// The outcome of a longer search of all moves but the best one, which is worth this W-L only: what the search has
+    /// overlooked once, it would overlook again. `None` if there are no others.
+    fn with_other_moves(&self, item: &Item, study: &Study, wl: f32) -> Result<Option<Outcome>> {
+        let Some(overrated) = study.outcome.report.lines.first() else {
+            return Ok(None);
+        };
+        let legal = legal_moves(item.history.position());
+        let others: Vec<PackedMove> = legal.filter(|m| overrated.pv.first() != Some(m)).collect();
+        if others.is_empty() {
+            return Ok(None);
+        }
+        let mut outcome = self.plain_search(&item.history, &others, CONFIRMING)?;
+        let lines = &mut outcome.report.lines;
+        let place = lines.partition_point(|line| line.value.wl >= wl);
+        let value = Value {
+            wl,
+            d: overrated.value.d.min(1.0 - wl.abs()),
+            ..overrated.value
+        };
+        lines.insert(
+            place,
+            PvLine {
+                value,
+                score: Score::Open,
+                ..overrated.clone()
+            },
+        );
+        Ok(Some(outcome))
     }
 
     /// The reply to a position with the largest expected loss by the model of the side to move.
@@ -270,10 +346,12 @@ impl Analyzer {
         likely.retain(|(m, p)| *p >= traps::MIN_POLICY && best.pv.first() != Some(m));
         likely.sort_by(|a, b| b.1.total_cmp(&a.1));
         let (position, chess960) = (history.position(), self.is_chess960(item));
+        let least = (MIN_KNOWN_SHARE * outcome.report.nodes as f64).max(1.0);
         let mut worst: Option<MistakeRecord> = None;
         for &(m, policy) in likely.iter().take(MAX_VERIFIED) {
             let line = lines.iter().find(|line| line.pv.first() == Some(&m));
-            let rough = line.filter(|line| line.nodes > 0).map(|line| line.value.wl);
+            let known = line.filter(|line| line.nodes as f64 >= least);
+            let rough = known.map(|line| line.value.wl);
             if rough.is_some_and(|wl| best.value.wl - wl < ROUGH_PART * traps::MIN_LOSS) {
                 continue;
             }
@@ -309,8 +387,7 @@ impl Analyzer {
         self.player.options.chess960 || !setup::has_standard_castling(&item.history)
     }
 
-    /// The trap that the played move sets, and one that another move would have set. Keeps the study of the position
-    /// after the played move, which is the next one of the game.
+    /// The trap that the played move sets, and one that another move would have set.
     fn traps(
         &mut self,
         item: &Item,
@@ -326,28 +403,24 @@ impl Analyzer {
         for m in missed.into_iter().chain(item.played) {
             let p = policy.iter().find(|(other, _)| *other == m);
             let is_obvious = p.is_some_and(|&(_, p)| p > traps::MAX_OBVIOUS);
-            // The played move is the last one.
-            let (after, trap) = self.trap(item, study, m, is_obvious)?;
-            found.extend(trap);
-            self.next = Some(after);
+            found.extend(self.trap(item, study, m, is_obvious)?);
         }
         Ok(found)
     }
 
-    /// The study of the position after a move, and the trap that the move sets.
+    /// The trap that the move sets.
     fn trap(
         &mut self,
         item: &Item,
         study: &Study,
         m: PackedMove,
         is_obvious: bool,
-    ) -> Result<((u64, Study), Option<TrapRecord>)> {
+    ) -> Result<Option<TrapRecord>> {
         let mut history = item.history.clone();
         history.push(m);
         let after = self.study(item, &history)?;
-        let kept = (path_key(&history), after.clone());
         let (Some(best), Some(reply)) = (study.value(), after.value()) else {
-            return Ok((kept, None));
+            return Ok(None);
         };
         let position = item.history.position();
         let trap = after.mistake.map(|mistake| TrapRecord {
@@ -357,14 +430,14 @@ impl Analyzer {
             mistake,
         });
         let Some(trap) = trap.filter(|trap| !is_obvious && trap.is_one()) else {
-            return Ok((kept, None));
+            return Ok(None);
         };
         let usual = self.worth_of_alternatives(item, study, m)?;
         let most = traps::MAX_USUAL * trap.mistake.worth();
         if usual.is_none_or(|usual| usual > most) {
-            return Ok((kept, None));
+            return Ok(None);
         }
-        Ok((kept, self.confirmed(&item.history, &history, trap)?))
+        self.confirmed(&item.history, &history, trap)
     }
 
     /// The trap with the values of longer searches of the positions before and after the move that sets it, and of the

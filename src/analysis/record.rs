@@ -268,18 +268,21 @@ impl LineRecord {
             Score::Mate(moves) => (None, Some(moves)),
             _ => (Some(style.score(line.value)), None),
         };
-        let (own_score, mate) = score(line);
+        // The side that moves may also play for best replies, so the practical value is at least that.
+        let is_lower = |objective: &&PvLine| objective.value.wl > line.value.wl;
+        let practical = objective.filter(is_lower).unwrap_or(line);
+        let (own_score, mate) = score(practical);
         LineRecord {
             score: own_score,
             mate,
-            wdl: wdl::per_mille(line.value),
+            wdl: wdl::per_mille(practical.value),
             objective: objective.map(|objective| {
                 let (score, mate) = score(objective);
                 ObjectiveRecord {
                     score,
                     mate,
                     wdl: wdl::per_mille(objective.value),
-                    gain: line.value.wl - objective.value.wl,
+                    gain: practical.value.wl - objective.value.wl,
                     nodes: objective.nodes,
                 }
             }),

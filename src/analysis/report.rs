@@ -106,6 +106,9 @@ fn reviewed_move(reviewed: &ReviewedMove) -> Value {
         let lost = reviewed.lost_chances().unwrap_or(0.0);
         value["x"] = ((500.0 * f64::from(lost)).round() / 10.0).into();
     }
+    if let Some(natural) = reviewed.natural() {
+        value["n"] = natural.into();
+    }
     if let Some(trap) = trap {
         value["t"] = trap.into();
     }

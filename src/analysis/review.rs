@@ -28,6 +28,9 @@ const MAX_SET: usize = 3;
 const MAX_MISSED: usize = 1;
 /// A missed trap must be worth this many times as much as one that was set has to be.
 const MISSED_FACTOR: f32 = 1.5;
+/// If the search after a move finds it better by this much W-L than the best move by the search before it, the position
+/// before it has that value, too. Smaller differences are within the error of both.
+const MIN_OVERLOOKED: f32 = 0.1;
 
 /// The quality of a bad move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -184,6 +187,21 @@ fn mates(record: &PositionRecord) -> bool {
     mate.is_some_and(|mate| mate > 0)
 }
 
+/// The value of the first of successive positions of a game, given the values that a search found of each, for its side
+/// to move: what the next one shows counts if it is clearly more. `None` stands for a position that is over.
+pub(super) fn value_of_line(values: Vec<Option<f32>>) -> Option<f32> {
+    let mut backwards = values.into_iter().rev();
+    let last = backwards.next()?;
+    backwards.fold(last, |next, value| {
+        let (value, by_next) = (value?, -next.unwrap_or(f32::INFINITY));
+        Some(if by_next - value >= MIN_OVERLOOKED {
+            by_next
+        } else {
+            value
+        })
+    })
+}
+
 /// W-L for the side to move if the game is over by the rules.
 fn end_value(history: &History) -> Option<f32> {
     // The side to move has not won.
@@ -264,6 +282,18 @@ impl ReviewedMove {
         Some(accuracy::lost_chances(before, self.loss?))
     }
 
+    /// If the move is bad, looks natural, and is not reported as the reply to a trap: `It looks natural (59 % by the model of a player rated 1400)`.
+    pub fn natural(&self) -> Option<String> {
+        let is_news = self.judgement.is_some() && self.trap != Some(TrapMoment::Fallen);
+        let mistake = self.record.mistake.as_ref();
+        let mistake = mistake.filter(|mistake| is_news && mistake.m == self.uci)?;
+        Some(format!(
+            "It looks natural ({:.0} % by the model of {})",
+            100.0 * mistake.policy,
+            mistake.model
+        ))
+    }
+
     /// The trap that the played move sets, as far as the search found one.
     fn candidate(&self) -> Option<&TrapRecord> {
         self.record.traps.iter().find(|trap| trap.m == self.uci)
@@ -286,7 +316,7 @@ impl ReviewedMove {
     }
 
     /// Replaces the value of the played move against best replies by what the search after it found, which had more
-    /// visits.
+    /// visits. If that is clearly more than the value of the position, the move is the best one.
     fn take_value_of_next(&mut self, next: &PositionRecord) {
         let Some(line) = best_objectively(next) else {
             return;
@@ -294,7 +324,11 @@ impl ReviewedMove {
         let [win, draw, loss] = objective_wdl(line);
         let objective = line.objective.as_ref();
         let mate = objective.map_or(line.mate, |found| found.mate);
-        self.set_objective(ObjectiveRecord {
+        let found = wl([loss, draw, win]);
+        let is_overlooked = self
+            .objective()
+            .is_some_and(|best| found - best >= MIN_OVERLOOKED);
+        let value = ObjectiveRecord {
             // Not known: not every unit of ScoreType is turned around by a sign, and reviews show W-L.
             score: None,
             // The winner's moves are counted; if the winner made the move, it is one more.
@@ -302,34 +336,40 @@ impl ReviewedMove {
             wdl: [loss, draw, win],
             gain: 0.0,
             nodes: next.nodes,
-        });
+        };
+        self.set_objective(value, is_overlooked);
     }
 
     /// Replaces the value of the played move against best replies by that of a draw, if the move ends the game with
     /// one: a search may not have visited it.
     fn take_value_of_draw(&mut self) {
         if self.end_value == Some(0.0) {
-            self.set_objective(ObjectiveRecord {
+            let value = ObjectiveRecord {
                 score: None,
                 mate: None,
                 wdl: [0, 1000, 0],
                 gain: 0.0,
                 nodes: 1,
-            });
+            };
+            self.set_objective(value, false);
         }
     }
 
-    /// Sets the value of the played move against best replies, unless it is the best move. The practical value is at
-    /// least that: the side that moves may also play for best replies, and the search of this position may have missed
-    /// what the one after it found.
-    fn set_objective(&mut self, value: ObjectiveRecord) {
-        let is_best = self.is_best();
+    /// Sets the value of the played move against best replies, unless it is the best move already. If it was overlooked,
+    /// it becomes the best move, and in any case has this value. The practical value is at least that: the side that
+    /// moves may also play for best replies, and the search of this position may have missed what the one after it
+    /// found.
+    fn set_objective(&mut self, value: ObjectiveRecord, is_overlooked: bool) {
+        let is_kept = self.is_best() && !is_overlooked;
         let uci = self.uci.clone();
         let mut lines = self.record.lines.iter_mut();
         let played = lines.find(|line| line.pv.first() == Some(&uci));
-        if let (Some(line), false) = (played, is_best)
+        if let (Some(line), false) = (played, is_kept)
             && let Some(objective) = &mut line.objective
         {
+            if is_overlooked {
+                self.record.objective_best = Some(uci);
+            }
             if wl(line.wdl) < wl(value.wdl) {
                 (line.wdl, line.mate, line.score) = (value.wdl, value.mate, value.score);
             }
@@ -390,7 +430,8 @@ impl Reviewer {
 
 /// Judges every move of a game.
 fn judge(review: &mut GameReview) {
-    for index in 0..review.moves.len() {
+    // Backwards, so that what a reply shows also counts for the move before it.
+    for index in (0..review.moves.len()).rev() {
         let Some(next) = review.after(index) else {
             continue;
         };
@@ -633,6 +674,65 @@ mod tests {
         assert!(moves[1].fen_after.starts_with("rnbqkbnr/pppp1ppp/8/4p3/"));
         let [white, black] = review.accuracy.map(Option::unwrap);
         assert!(white > 99.0 && black < 60.0, "{white} {black}");
+    }
+
+    #[test]
+    fn a_reply_that_both_searches_overlooked_counts_for_the_move_before_it() {
+        // After 1... e5 White is lost, which neither the search before it nor the one before 1. e4 has seen.
+        let review = |after: [u32; 3]| {
+            without_traps(vec![
+                vec![line("d2d4", EVEN), line("e2e4", EVEN)],
+                vec![line("c7c5", EVEN), line("e7e5", EVEN)],
+                vec![line("g1f3", after)],
+            ])
+        };
+        let found = review(WORSE);
+        let judgements = found.moves.iter().map(|reviewed| reviewed.judgement);
+        let judgements: Vec<_> = judgements.collect();
+        assert_eq!(judgements, [Some(Judgement::Mistake), None]);
+        assert!((found.moves[0].loss.unwrap() - 0.6).abs() < 1e-5);
+        assert!((found.moves[1].objective().unwrap() - 0.6).abs() < 1e-5);
+        let best = best_objectively(&found.moves[1].record).unwrap();
+        assert_eq!(best.pv, ["e7e5"]);
+        // A small difference is within the error of the searches.
+        let small = review([280, 360, 360]);
+        let best = best_objectively(&small.moves[1].record).unwrap();
+        assert_eq!(best.pv, ["c7c5"]);
+        assert_eq!(small.moves[0].loss, Some(0.0));
+    }
+
+    #[test]
+    fn what_the_next_positions_show_counts_where_it_is_clearly_more() {
+        let value = |values: &[f32]| value_of_line(values.iter().copied().map(Some).collect());
+        assert_eq!(value(&[]), None);
+        assert_eq!(value(&[0.3]), Some(0.3));
+        assert_eq!(value(&[0.3, -0.35]), Some(0.3), "within the error");
+        assert_eq!(value(&[0.3, -0.5]), Some(0.5));
+        assert_eq!(value(&[0.3, 0.5]), Some(0.3), "another move is better");
+        assert_eq!(value(&[0.3, -0.3, 0.8]), Some(0.3));
+        assert_eq!(value(&[0.3, -0.9, 0.95]), Some(0.9));
+        assert_eq!(value(&[0.3, -0.9, 0.2]), Some(0.3));
+        assert_eq!(value(&[0.3, 0.1, -0.9]), Some(0.3));
+        // The game is over after the first move.
+        assert_eq!(value_of_line(vec![Some(0.3), None]), Some(0.3));
+    }
+
+    #[test]
+    fn a_bad_move_that_the_model_expects_is_called_natural() {
+        let mut review = without_traps(vec![
+            vec![line("d2d4", EVEN), line("e2e4", WORSE)],
+            vec![line("e7e5", [700, 200, 100])],
+        ]);
+        let reviewed = &mut review.moves[0];
+        assert!(reviewed.judgement.is_some());
+        assert_eq!(reviewed.natural(), None);
+        reviewed.record.mistake = Some(trap("x", "e2e4", 0.1, 0.6).mistake);
+        let expected = "It looks natural (50 % by the model of a player rated 1500)";
+        assert_eq!(reviewed.natural().as_deref(), Some(expected));
+        reviewed.trap = Some(TrapMoment::Fallen);
+        assert_eq!(reviewed.natural(), None);
+        (reviewed.judgement, reviewed.trap) = (None, None);
+        assert_eq!(reviewed.natural(), None);
     }
 
     #[test]

@@ -191,6 +191,7 @@
       parts.push(`${JUDGED[move.j]} (−${move.x} % winning chances, lichess's formula).`);
       if (move.b) parts.push(`${move.b} was better.`);
     }
+    if (move.n) parts.push(`${move.n}.`);
     if (move.t) parts.push(`It ${TRAPS[move.t]}${move.e ? ": " + move.e : ""}.`);
     return parts.join(" ");
   }
@@ -248,6 +249,7 @@
     }
     verdict.append(make("b", numbered(index, move.s)));
     if (move.j) verdict.append(" ", make("span", `${JUDGED[move.j]}: −${move.x} % winning chances (lichess's formula).`, "j" + move.j));
+    if (move.n) verdict.append(` ${move.n}.`);
     if (move.t) verdict.append(" ", make("span", TRAPS[move.t], "t " + move.t));
     if (move.e) verdict.append(` ${move.e}.`);
     const isPlayed = (line) => uciOf(line)[0] === move.u;

@@ -111,7 +111,7 @@ pub struct AnalyzeArgs {
 
 /// The version of how records are made, which is raised when the same search gives others: earlier records are not
 /// mixed with them.
-const RECORDS_VERSION: u32 = 2;
+const RECORDS_VERSION: u32 = 3;
 
 impl AnalyzeArgs {
     /// With the file without a flag among those with one: games or positions, by its name.
