@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result};
 use clap::{
     Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand,
-    builder::{OsStringValueParser, TypedValueParser},
+    builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser},
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
@@ -38,7 +38,7 @@ use crate::{
     },
     config_file,
     network::{
-        backend::{from_lc0, help_of},
+        backend::{BACKENDS, from_lc0, help_of},
         load::{self, NetworkConfig},
         source::{calibrate::calibrate, recommended},
     },
@@ -203,7 +203,10 @@ fn dispatch(command: Option<CliCommand>, config: Option<&Path>, layers: Layers) 
         Some(CliCommand::Page(args)) => page::page(&args),
         Some(CliCommand::Match(args)) => r#match::command(&args, config),
         Some(CliCommand::Train(args)) => train::run(&args),
-        Some(CliCommand::Completions(args)) => completions::completions(&args, whole_command()),
+        Some(CliCommand::Completions(args)) => {
+            let command = offer_words(whole_command(), &Options::default().rows());
+            completions::completions(&args, command)
+        }
         Some(CliCommand::Man(args)) => completions::man(&args, whole_command()),
     }
 }
@@ -316,6 +319,28 @@ fn not_utf8(arguments: &[OsString]) -> String {
 /// The command line with all flags that have an effect, for completions and manual pages.
 fn whole_command() -> clap::Command {
     own_command(&Options::default().rows())
+}
+
+/// The command line with the words that completions offer as values; the options take others, too, such as lc0's.
+fn offer_words(command: clap::Command, rows: &[OptionRow]) -> clap::Command {
+    let offer = |arg: Arg| {
+        let row = rows.iter().find(|row| arg.get_id().as_str() == row.name);
+        match row.map(words_of) {
+            Some(words) if !words.is_empty() => arg.value_parser(PossibleValuesParser::new(words)),
+            _ => arg,
+        }
+    };
+    let command = command.mut_args(offer);
+    command.mut_subcommands(|inner| offer_words(inner, rows))
+}
+
+/// The words that are values of an option.
+fn words_of(row: &OptionRow) -> Vec<&'static str> {
+    match row.kind {
+        OptionKind::Combo(words) => words.to_vec(),
+        _ if row.name == "Backend" => BACKENDS.iter().map(|factory| factory.info().name).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// The command line with the flags of lc0 that are ignored, too.

@@ -25,6 +25,17 @@ pub fn print(text: impl Display) -> io::Result<()> {
     io::stdout().write_all(printable(&text).as_bytes())
 }
 
+/// Writes a whole text to standard output. Its reader may stop before the end, as `head` does.
+///
+/// # Errors
+/// When it cannot be written for another reason.
+pub fn print_text(text: impl Display) -> io::Result<()> {
+    match print(text) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        printed => printed,
+    }
+}
+
 /// A number with a noun: `1 game`, `2 games`.
 pub fn counted(number: u64, one: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };

@@ -4,9 +4,9 @@
 usage: health.py --status FOLDER [--games FOLDER] [--bot NAME] [--config FILE]
 
 FOLDER of --status is that of watch.py, that of --games the pgn_directory of lichess-bot. The exit code is 1 if an
-answer is overdue by more than 30 s although watch.py runs, if others can read the token in FILE, or if a folder or
-the file cannot be read: watch.py makes the folder of --status when lichess-bot tries the engine at its start. Needs
-nothing but Python.
+answer is overdue by more than 30 s although watch.py runs, if others can read the token in FILE, if there are games
+and NAME plays in none of them, or if a folder or the file cannot be read: watch.py makes the folder of --status when
+lichess-bot tries the engine at its start. Needs nothing but Python.
 """
 
 import argparse
@@ -18,9 +18,11 @@ import sys
 import time
 from pathlib import Path
 
+TAG = re.compile(r'\[(White|Black|Result) "([^"]*)"\]')
 OVERDUE = 30.0
 """Seconds beyond the time by which watch.py should have acted."""
 RESULTS = {"1-0": ("won", "lost"), "0-1": ("lost", "won"), "1/2-1/2": ("drawn", "drawn")}
+"""What the results are for White and for Black."""
 
 
 def read(path):
@@ -76,15 +78,30 @@ def counters(folder):
     return sums, running
 
 
+def headers(text):
+    """White, Black and the result of each game."""
+    tags = {}
+    for line in text.splitlines():
+        if tag := TAG.match(line):
+            tags[tag[1]] = tag[2]
+        elif not line.startswith("["):
+            tags = {}
+        if len(tags) == 3:
+            yield tags.pop("White"), tags.pop("Black"), tags.pop("Result")
+
+
 def games(folder, bot):
-    """The numbers of finished games by their results for the bot."""
+    """The numbers of the bot's finished games by their results for it, and what is wrong with the folder."""
     found = {"won": 0, "drawn": 0, "lost": 0}
+    players = set()
     for path in folder.glob("*.pgn"):
-        text = path.read_text(encoding="utf-8", errors="replace")
-        for white, result in re.findall(r'\[White "([^"]*)"\].*?\[Result "([^"]*)"\]', text, re.DOTALL):
-            if result in RESULTS:
-                found[RESULTS[result][white.lower() != bot.lower()]] += 1
-    return found
+        for *sides, result in headers(path.read_text(encoding="utf-8", errors="replace")):
+            sides = [side.lower() for side in sides]
+            players.update(sides)
+            if bot.lower() in sides and result in RESULTS:
+                found[RESULTS[result][sides.index(bot.lower())]] += 1
+    is_absent = players and bot.lower() not in players
+    return found, [f"no game of {bot} in {folder}"] if is_absent else []
 
 
 def main():
@@ -103,6 +120,10 @@ def main():
                  for status in running if status["due"] is not None and now - status["due"] > OVERDUE]
     if args.config:
         problems += exposed(args.config)
+    played = {}
+    if args.games:
+        played, wrong = games(args.games, args.bot)
+        problems += wrong
     report = {
         "ok": not problems, "problems": problems, "engines": len(running),
         "searches": sums["searches"], "mean_seconds": round(sums["seconds"] / max(sums["searches"], 1), 3),
@@ -110,7 +131,7 @@ def main():
         "given_up": sums["given_up"],
     }
     if args.games:
-        report["games"] = games(args.games, args.bot)
+        report["games"] = played
     print(json.dumps(report))
     return 1 if problems else 0
 

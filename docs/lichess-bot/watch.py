@@ -55,6 +55,8 @@ FAILURES = 3
 START_PAUSE = 2.0
 """Seconds before another try to start an engine: its file may be missing while it is replaced."""
 CLOCKS = ("wtime", "btime")
+OWN_FLAGS = {"--engine": "PROGRAM", "--ready": "SECONDS", "--status": "FOLDER"}
+"""The flags that are not passed on, and what their values are."""
 
 
 def numbers(go):
@@ -442,8 +444,10 @@ def main():
     own = {"--engine": beside, "--ready": str(READY_PATIENCE), "--status": ""}
     flags = []
     for flag in sys.argv[1:]:
-        name, _, value = flag.partition("=")
+        name, sign, value = flag.partition("=")
         if name in own:
+            if not sign:
+                sys.exit(f"watch.py: {name} needs a value: {name}={OWN_FLAGS[name]}")
             own[name] = value
         else:
             flags.append(flag)

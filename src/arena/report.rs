@@ -113,7 +113,7 @@ impl MatchReport {
         lines.extend(self.fastchess_lines());
         if let Some(estimate) = &self.estimate {
             let text = estimate_text(estimate, self.pairs.is_some());
-            lines.push(format!("Score: {text}"));
+            lines.push(format!("Score{}: {text}", self.complete_pairs()));
         }
         if let Some(sprt) = &self.sprt {
             lines.push(sprt_text(sprt));
@@ -181,7 +181,7 @@ impl MatchReport {
             lines.push(format!(
                 "LLR: {} ({:.1}%) ({:.2}, {:.2}) [{:.2}, {:.2}]",
                 ratio_text(sprt.llr),
-                100.0 * sprt.llr / bound,
+                rounded(100.0 * sprt.llr / bound, 1),
                 sprt.lower,
                 sprt.upper,
                 sprt.test.elo0,
@@ -189,6 +189,16 @@ impl MatchReport {
             ));
         }
         lines
+    }
+
+    /// ` of 7 complete pairs` if there are other games, which the estimate does not count.
+    fn complete_pairs(&self) -> String {
+        match self.pairs.map(|pairs| pairs.total()) {
+            Some(pairs) if self.games != 2 * pairs => {
+                format!(" of {}", counted(pairs, "complete pair"))
+            }
+            _ => String::new(),
+        }
     }
 
     /// The shares of drawn pairs, and of won to lost pairs.
@@ -320,7 +330,13 @@ fn sprt_text(sprt: &SprtReport) -> String {
 
 /// A log likelihood ratio with two decimals, and without the sign of a negative zero.
 pub fn ratio_text(llr: f64) -> String {
-    format!("{:.2}", (100.0 * llr).round() / 100.0 + 0.0)
+    format!("{:.2}", rounded(llr, 2))
+}
+
+/// The value with this number of decimals; a zero has no sign.
+fn rounded(value: f64, decimals: i32) -> f64 {
+    let unit = 10_f64.powi(decimals);
+    (value * unit).round() / unit + 0.0
 }
 
 fn elo_plot(course: &[Standing]) -> Plot {
@@ -423,7 +439,7 @@ mod tests {
             "Ptnml(0-2): [0, 0, 0, 10, 0]",
             "LLR: ",
             "(-2.94, 2.94) [0.00, 200.00]",
-            "Score: 75.0 %",
+            "\nScore: 75.0 %",
             "Elo +190.8",
             "SPRT of 200 against 0",
             "checkmate 10, forfeit 1, stalemate 9",
@@ -542,13 +558,20 @@ mod tests {
         let names = || ["a".to_owned(), "b".to_owned()];
         let text = MatchReport::new(names(), names(), &tally, 1).text();
         assert!(text.contains("Wins: 2, Losses: 1, Draws: 0"), "{text}");
-        assert!(text.contains("all complete pairs won"), "{text}");
+        let score = "\nScore of 1 complete pair: 100.0 %, all complete pairs won";
+        assert!(text.contains(score), "{text}");
     }
 
     #[test]
     fn a_likelihood_ratio_of_zero_has_no_sign() {
         assert_eq!(ratio_text(-1e-9), "0.00");
         assert_eq!(ratio_text(-0.006), "-0.01");
+        let names = || ["a".to_owned(), "b".to_owned()];
+        let tally = tally(true, "0,200,0.05,0.05");
+        let mut report = MatchReport::new(names(), names(), &tally, 0);
+        report.sprt.as_mut().unwrap().llr = -1e-9;
+        let text = report.text();
+        assert!(text.contains("LLR: 0.00 (0.0%) ("), "{text}");
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub struct BenchmarkArgs {
     #[arg(long)]
     pub fen: Option<String>,
     /// Number of positions to search.
-    #[arg(long, default_value_t = POSITIONS.len() as u64, value_parser = positive())]
+    #[arg(long, default_value_t = POSITIONS.len() as u64, value_parser = positive(), conflicts_with = "fen")]
     pub num_positions: u64,
     /// Print one JSON object per line: one for each position, and one for all of them.
     #[arg(long)]

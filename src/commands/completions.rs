@@ -1,13 +1,16 @@
 //! `scorn completions` and `scorn man`: what shells and `man` read about the command line, made from the command line
 //! itself.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fmt::Display,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::{files::output::NewFile, terminal};
+use crate::{files::output::NewFile, terminal, version::VERSION};
 
 /// Print a completion script for a shell.
 ///
@@ -40,7 +43,7 @@ pub struct ManArgs {
 pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "scorn", &mut script);
-    print(script)
+    print(String::from_utf8(script)?)
 }
 
 /// Runs `scorn man` for the command line `command`.
@@ -49,9 +52,7 @@ pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> Result
 /// When nothing can be written, or a page exists and --force is not given; then nothing is changed.
 pub fn man(args: &ManArgs, command: clap::Command) -> Result<()> {
     let Some(folder) = &args.folder else {
-        let mut page = Vec::new();
-        Man::new(command).render(&mut page)?;
-        return print(page);
+        return print(page(Man::new(command))?);
     };
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot create the folder {}", folder.display()))?;
@@ -61,7 +62,7 @@ pub fn man(args: &ManArgs, command: clap::Command) -> Result<()> {
     prepare_pages(command, folder, args.force, &mut pages)?;
     pages
         .into_iter()
-        .try_for_each(|(file, page)| file.finish_with(&page))
+        .try_for_each(|(file, page)| file.finish_with(page.as_bytes()))
 }
 
 /// Prepares the pages of a command and its subcommands: all of them before the first is put in its place.
@@ -69,19 +70,28 @@ fn prepare_pages(
     command: clap::Command,
     folder: &Path,
     force: bool,
-    pages: &mut Vec<(NewFile, Vec<u8>)>,
+    pages: &mut Vec<(NewFile, String)>,
 ) -> Result<()> {
     for subcommand in command.get_subcommands().filter(|it| !it.is_hide_set()) {
         prepare_pages(subcommand.clone(), folder, force, pages)?;
     }
-    let (man, mut page) = (Man::new(command), Vec::new());
-    man.render(&mut page)?;
+    let man = Man::new(command);
     let file = NewFile::create(&folder.join(man.get_filename()), force, &[])?;
-    pages.push((file, page));
+    pages.push((file, page(man)?));
     Ok(())
 }
 
-fn print(text: Vec<u8>) -> Result<()> {
-    let text = String::from_utf8(text)?;
-    terminal::print(format_args!("{text}")).context("cannot write to standard output")
+/// A page, with the program's name and version in its footer.
+fn page(man: Man) -> Result<String> {
+    // An empty date is left out, and the footer has what follows it in its place.
+    let man = man.date(" ").source(format!("scorn {VERSION}"));
+    let mut page = Vec::new();
+    man.manual("Scorn").render(&mut page)?;
+    // The text below the options: examples, or something else.
+    let page = String::from_utf8(page)?.replace(".SH EXTRA\nExamples:\n", ".SH EXAMPLES\n");
+    Ok(page.replace(".SH EXTRA\n", ".SH NOTES\n"))
+}
+
+fn print(text: impl Display) -> Result<()> {
+    terminal::print_text(text).context("cannot write to standard output")
 }

@@ -2,14 +2,14 @@
 //! and adjudication by fixed rules.
 
 use std::{
-    env, fs,
+    env, fmt, fs,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use serde_json::json;
 
 use super::open_tables;
@@ -128,8 +128,9 @@ pub struct MatchArgs {
     /// Folders of endgame tablebases by which games are adjudicated.
     #[arg(long, value_name = "FOLDERS")]
     pub syzygy: Option<String>,
-    /// Total time in milliseconds by which an engine may overstep its clock in a game before it forfeits. What later
-    /// increments leave unused is deducted from that.
+    /// Total time in milliseconds by which an engine may overstep its clock in a game before it forfeits. Each later
+    /// increment first pays back what was overstepped; only the rest is added to the clock. With --st, the time by
+    /// which each move may exceed its limit.
     #[arg(
         long = "time-margin",
         alias = "margin",
@@ -309,12 +310,12 @@ impl MatchArgs {
         };
         if self.pairs as usize > book.len() {
             let openings = match &self.book {
-                Some(_) => format!("the book has {} openings", book.len()),
+                Some(_) => format!("the book has {}", counted(book.len() as u64, "opening")),
                 None => "without --book there is one opening".to_owned(),
             };
             terminal::eprint_line(format_args!(
-                "scorn: {openings} for {} pairs: repeated games make the error bars too small",
-                self.pairs
+                "scorn: {openings} for {}: repeated games make the error bars too small",
+                counted(self.pairs.into(), "pair")
             ));
         }
         let seed = (self.order == Order::Random).then_some(self.seed);
@@ -389,11 +390,11 @@ impl MatchArgs {
             "chess960": self.chess960,
             "resign": rules.win.map(|rule| format!("{rule:?}")),
             "draw": rules.draw.map(|rule| format!("{rule:?}")),
-            "longest": self.max_plies,
+            "max-plies": self.max_plies,
             "syzygy": self.syzygy.is_some(),
             "ponder": self.ponder,
-            "margin": self.margin,
-            "stall": self.stall,
+            "time-margin": self.margin,
+            "stall-timeout": self.stall,
         });
         match settings {
             serde_json::Value::Object(settings) => Ok(settings),
@@ -482,7 +483,7 @@ pub fn command(args: &MatchArgs, config: Option<&Path>) -> Result<()> {
         )?),
         None => None,
     };
-    let bar = progress_bar(&game, &tally);
+    let bar = progress_bar(game.rounds(), &tally);
     let mut show = |tally: &Tally, round: Round, played: &MatchGame| {
         let line = line(tally);
         if let Termination::Forfeit { .. } = played.termination {
@@ -568,12 +569,53 @@ fn line(tally: &Tally) -> String {
     line
 }
 
-fn progress_bar(game: &Match, tally: &Tally) -> ProgressBar {
-    let rounds: Vec<Round> = game.rounds().collect();
+/// The bar of a match with these rounds, some of which are in the tally.
+fn progress_bar(rounds: impl Iterator<Item = Round>, tally: &Tally) -> ProgressBar {
+    let rounds: Vec<Round> = rounds.collect();
     let played = rounds.iter().filter(|&&round| tally.has(round)).count();
     let bar = ProgressBar::new(rounds.len() as u64);
-    let style = ProgressStyle::with_template("{bar:20} {pos}/{len}, {eta} to go; {msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let style = ProgressStyle::with_template("{bar:20} {pos}/{len}{time_left}; {msg}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.set_style(style.with_key("time_left", write_time_left));
     bar.set_position(played as u64);
+    // Games of an earlier run took none of this one's time.
+    bar.reset_eta();
+    bar.set_message(line(tally));
     bar
+}
+
+/// Writes the estimated time to the end, once a game has ended on which it is based.
+fn write_time_left(state: &ProgressState, text: &mut dyn fmt::Write) {
+    if state.per_sec() > 0.0 {
+        // A bar has nowhere to report an error.
+        let _ = write!(text, ", {:#} to go", HumanDuration(state.eta()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use shakmaty::KnownOutcome;
+
+    use super::*;
+
+    #[test]
+    fn the_time_left_is_estimated_from_the_games_of_this_run() {
+        let rounds = || (0..50).flat_map(|pair| [0, 1].map(|half| Round { pair, half }));
+        let mut tally = Tally::new(true, None);
+        for round in rounds().take(50) {
+            tally.add(round, KnownOutcome::Draw, "stalemate", false);
+        }
+        let bar = progress_bar(rounds(), &tally);
+        assert_eq!((bar.position(), bar.length()), (50, Some(100)));
+        assert!(bar.message().starts_with("50 games: +0 =50 -0"));
+        thread::sleep(Duration::from_millis(20));
+        // There is no estimate yet.
+        assert_eq!(bar.eta(), Duration::ZERO);
+        bar.inc(1);
+        // 49 games are left, and one took 20 ms at least.
+        let left = bar.eta();
+        assert!(left > Duration::from_millis(500), "{left:?}");
+    }
 }

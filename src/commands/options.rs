@@ -13,7 +13,7 @@ use crate::{
         OptionRow, Options,
         layers::{Layers, Resolved},
     },
-    terminal::eprint_line,
+    terminal::{self, eprint_line},
 };
 
 /// Printed below the options.
@@ -70,27 +70,25 @@ pub fn command(args: &OptionsArgs, layers: Layers) -> Result<()> {
 /// Prints the options, one per line.
 fn print(args: &OptionsArgs, resolved: &Resolved) -> Result<()> {
     let (rows, defaults) = (resolved.options().rows(), Options::default().rows());
+    let mut text = String::new();
     if !args.json {
-        print_line!("{}", line("OPTION", "VALUE", "SOURCE", "DEFAULT"));
+        text += &line("OPTION", "VALUE", "SOURCE", "DEFAULT");
     }
     for (row, default) in rows.iter().zip(&defaults) {
         if args.changed && row.default == default.default {
             continue;
         }
         let source = resolved.source_of(row.name).to_string();
-        match args.json {
-            true => print_line!("{}", as_json(row, &source, &default.default)),
-            false => {
-                let (value, default) = (row.shown(), default.shown());
-                print_line!("{}", line(row.name, value, &source, default));
-            }
-        }
+        text += &match args.json {
+            true => as_json(row, &source, &default.default),
+            false => line(row.name, row.shown(), &source, default.shown()),
+        };
     }
-    Ok(())
+    terminal::print_text(text).context("cannot write to standard output")
 }
 
 fn line(name: &str, value: &str, source: &str, default: &str) -> String {
-    format!("{name:<30} {value:<24} {source:<18} {default}")
+    format!("{name:<30} {value:<24} {source:<18} {default}\n")
 }
 
 fn as_json(row: &OptionRow, source: &str, default: &str) -> String {
@@ -104,5 +102,5 @@ fn as_json(row: &OptionRow, source: &str, default: &str) -> String {
         "invalidates": row.invalidates.name(),
         "only_uci": row.is_only_uci,
     });
-    row.to_string()
+    format!("{row}\n")
 }

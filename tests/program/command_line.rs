@@ -38,7 +38,7 @@ fn help_and_version() {
 }
 
 /// An invalid command line, the exit code, and a part of the message.
-const MISTAKES: [(&str, i32, &str); 28] = [
+const MISTAKES: [(&str, i32, &str); 29] = [
     ("--nosuch", 2, "--nosuch"),
     ("frobnicate", 2, "frobnicate"),
     ("--cpuct fast", 2, "not a number"),
@@ -57,6 +57,11 @@ const MISTAKES: [(&str, i32, &str); 28] = [
     ("--config /no/such/config", 1, "/no/such/config"),
     ("analyze --fen startpos --html x.html", 2, "--fen"),
     ("analyze --epd x.epd --annotate x.pgn", 2, "--epd"),
+    (
+        "benchmark --fen startpos --num-positions 2",
+        2,
+        "--num-positions",
+    ),
     (
         "dataset pgn x.pgn --out x.rec --held-out 101",
         2,
@@ -414,7 +419,26 @@ fn a_closed_reader_is_an_error_without_panic() {
     );
 }
 
-/// The number of nodes, which is what OpenBench compares, changes with the signature.
+/// Of a text, a reader may want the first lines only.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_text_may_be_read_in_part() {
+    for line in ["options", "options --json", "man", "completions bash"] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_scorn"))
+            .args(line.split(' '))
+            .stdout(writer)
+            .output()
+            .unwrap();
+        let errors = text(&output.stderr);
+        assert!(
+            output.status.success() && errors.is_empty(),
+            "{line}: {errors}"
+        );
+    }
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn a_text_that_cannot_be_written_is_an_error() {
@@ -431,6 +455,7 @@ fn a_text_that_cannot_be_written_is_an_error() {
     }
 }
 
+/// The number of nodes, which is what OpenBench compares, changes with the signature.
 #[test]
 fn bench_is_deterministic_and_its_nodes_are_the_signature() {
     let bench = |nodes: u64| {
@@ -476,26 +501,44 @@ fn the_version_names_commit_and_target() {
 }
 
 #[test]
-fn shells_and_man_read_about_the_command_line() {
+fn shells_complete_the_command_line() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = text(&scorn(&["completions", shell]).stdout);
         for word in ["selfplay", "sc-limit", "analyze"] {
             assert!(script.contains(word), "{shell}: no {word}");
         }
     }
-    // What the shell makes of it.
-    let script = text(&scorn(&["completions", "bash"]).stdout);
-    let complete =
-        "COMP_WORDS=(scorn sel); COMP_CWORD=1; _scorn scorn sel scorn; echo \"${COMPREPLY[@]}\"";
-    let bash = Command::new("bash")
-        .args(["-c", &format!("{script}\n{complete}")])
-        .output();
-    match bash {
-        Ok(output) => assert_eq!(text(&output.stdout).trim(), "selfplay"),
-        Err(error) => eprintln!("SKIPPED: no bash ({error})"),
-    }
     assert_eq!(scorn(&["completions", "tcsh"]).status.code(), Some(2));
+}
 
+/// What the shell makes of the script, which is too long for an argument.
+#[cfg(target_os = "linux")]
+#[test]
+fn bash_completes_commands_and_values() {
+    let script = tempfile::NamedTempFile::new().unwrap();
+    fs::write(&script, scorn(&["completions", "bash"]).stdout).unwrap();
+    for (before, word, expected) in [
+        ("scorn", "sel", "selfplay"),
+        ("scorn analyze --backend", "onnx", "onnx-cpu"),
+        ("scorn --network-encoding", "alpha", "alphazero"),
+    ] {
+        let number = before.split(' ').count();
+        let last = before.split(' ').next_back().unwrap();
+        let complete = format!(
+            ". \"$0\"; COMP_WORDS=({before} {word}); COMP_CWORD={number}; \
+             _scorn scorn {word} {last}; echo \"${{COMPREPLY[@]}}\""
+        );
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &complete]).arg(script.path());
+        match bash.output() {
+            Ok(output) => assert_eq!(text(&output.stdout).trim(), expected),
+            Err(error) => eprintln!("SKIPPED: no bash ({error})"),
+        }
+    }
+}
+
+#[test]
+fn man_reads_about_the_command_line() {
     let page = text(&scorn(&["man"]).stdout);
     assert!(
         page.contains(".TH scorn 1") && page.contains(".SH OPTIONS"),
@@ -516,6 +559,18 @@ fn shells_and_man_read_about_the_command_line() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let of_match = fs::read_to_string(pages.join("scorn-match.1")).unwrap();
     assert!(of_match.contains("concurrency"));
+    // The middle of the footer, a date, is empty.
+    let version = env!("CARGO_PKG_VERSION");
+    for (name, heading) in [("match", "EXAMPLES"), ("page", "NOTES")] {
+        let page = fs::read_to_string(pages.join(format!("scorn-{name}.1"))).unwrap();
+        for line in [
+            format!(".TH scorn-{name} 1 \" \" \"scorn {version}\" Scorn"),
+            format!(".SH {heading}"),
+        ] {
+            assert!(page.lines().any(|found| found.trim_end() == line), "{page}");
+        }
+        assert!(!page.contains("EXTRA") && !page.contains("\nExamples:\n"));
+    }
     // Pages that exist stay, all of them, unless --force is given.
     fs::write(pages.join("scorn-match.1"), "mine").unwrap();
     fs::remove_file(pages.join("scorn.1")).unwrap();
@@ -566,7 +621,7 @@ fn a_file_is_analysed_by_its_name() {
     assert!(run("analyze", &[&pgn, "--html", page]).status.success());
     for (arguments, code, message) in [
         (&[&*epd, "--html", page, "--force"][..], 1, "need games"),
-        (&["notes.txt"], 1, "use --pgn FILE"),
+        (&["notes.txt"], 1, "nor .fen: use --pgn FILE"),
         (&[&*pgn, "--fen", "startpos"], 2, "cannot be used with"),
     ] {
         let output = run("analyze", arguments);

@@ -474,7 +474,7 @@ fn games_are_reused_by_a_longer_match_and_no_other() {
                 "--stall-timeout",
                 "9",
             ],
-            &["(margin was ", "; stall was "],
+            &["(stall-timeout was ", "; time-margin was "],
         ),
     ] {
         let output = stoppable.play(more);
@@ -916,7 +916,13 @@ fn odds_games_have_one_side_and_chess960_has_its_castling() {
         "--first-is-white",
     ];
     let odds = ["--book", &*book, "--pairs", "2", "--pgn", &*pgn];
-    let message = json(&folder.play(HASH, HASH, &[&usual[..], &odds].concat()));
+    let played = folder.play(HASH, HASH, &[&usual[..], &odds].concat());
+    let warning = text(&played.stderr);
+    assert!(
+        warning.contains("the book has 1 opening for 2 pairs: "),
+        "{warning}"
+    );
+    let message = json(&played);
     assert_eq!(message["games"], 2);
     assert!(message["pairs"].is_null());
     assert!(

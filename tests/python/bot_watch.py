@@ -458,15 +458,17 @@ def health():
         script = [sys.executable, str(WATCH.with_name("health.py")), "--status", str(folder)]
         stuck = {"pid": os.getpid(), "state": "searching", "updated": 0, "due": time.time() - 60}
         (folder / "watch-1.json").write_text(json.dumps(stuck | {"searches": 3, "seconds": 1.5, "slowest": 1.0}))
-        two = '[White "Bot"]\n[Black "x"]\n[Result "1-0"]\n\n*\n\n[White "x"]\n[Result "1-0"]\n\n'
-        (folder / "games.pgn").write_text(two)
+        played = [("Bot", "x", "1-0"), ("x", "BOT", "1-0"), ("x", "bot", "1/2-1/2"), ("bot", "x", "*")]
+        played += [("x", "y", "0-1")]
+        text = '[Event "?"]\n[White "{}"]\n[WhiteElo "1500"]\n[Black "{}"]\n[Result "{}"]\n\n1. e4 *\n\n'
+        (folder / "games.pgn").write_text("".join(text.format(*game) for game in played))
         config = folder / "config.yml"
         config.touch(0o644)
         more = ["--games", str(folder), "--bot", "bot", "--config", str(config)]
         found = subprocess.run(script + more, capture_output=True, text=True, check=False)
         report = json.loads(found.stdout)
         check(found.returncode == 1 and len(report["problems"]) == 2, f"{report}")
-        check(report["games"] == {"won": 1, "drawn": 0, "lost": 1}, f"{report}")
+        check(report["games"] == {"won": 1, "drawn": 1, "lost": 1}, f"{report}")
         check((report["searches"], report["mean_seconds"]) == (3, 0.5), f"{report}")
         config.chmod(0o600)
         # The process was killed, and its number is another program's now: what it had counted stays.
@@ -476,6 +478,11 @@ def health():
         check((report["ok"], report["engines"], report["searches"]) == (True, 0, 3), f"{report}")
         without_name = subprocess.run(script + more[:2], capture_output=True, text=True, check=False)
         check(without_name.returncode == 2 and "--bot" in without_name.stderr, f"{without_name}")
+        # Games of others only: the name is wrong.
+        found = subprocess.run(script + more + ["--bot", "bo"], capture_output=True, text=True, check=False)
+        report = json.loads(found.stdout)
+        check(found.returncode == 1 and report["problems"] == [f"no game of bo in {folder}"], f"{report}")
+        check(report["games"] == {"won": 0, "drawn": 0, "lost": 0}, f"{report}")
         (folder / "watch-1.json").unlink()
         check(subprocess.run(script + more, capture_output=True, check=False).returncode == 0, "nothing is stuck now")
         # What does not exist is not healthy. The last --status, --games and --config count.
@@ -486,6 +493,14 @@ def health():
             expected = [f"{folder}/missing: No such file or directory"]
             report = json.loads(found.stdout)
             check(not report["ok"] and report["problems"] == expected, f"{missing}: {report}")
+
+
+def flags():
+    """A flag whose value stands behind a space is refused: it would be passed on to another engine."""
+    for flag, value in [("--engine", "PROGRAM"), ("--ready", "SECONDS"), ("--status", "FOLDER")]:
+        found = subprocess.run([sys.executable, WATCH, flag, "x"], capture_output=True, text=True, check=False)
+        expected = f"watch.py: {flag} needs a value: {flag}={value}\n"
+        check((found.returncode, found.stderr) == (1, expected), f"{found}")
 
 
 def endings(scorn):
@@ -510,6 +525,7 @@ def main():
     scorn = Path(sys.argv[1]).resolve()
     begun = time.monotonic()
     health()
+    flags()
     orders()
     full_disks(scorn)
     recurring_numbers(scorn)

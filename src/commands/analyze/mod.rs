@@ -65,7 +65,8 @@ Examples:
 #[command(group(clap::ArgGroup::new("positions").required(true).args(["file", "fen", "epd", "pgn"])))]
 #[command(group(clap::ArgGroup::new("games").args(["file", "pgn"])))]
 pub struct AnalyzeArgs {
-    /// File of games (.pgn) or positions (.epd, .fen); the extension selects --pgn or --epd.
+    /// File of games (.pgn) or positions (.epd, .fen); the extension selects --pgn or --epd. Several files are joined
+    /// first: "cat *.pgn | scorn analyze --pgn -".
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Position to analyse: a FEN or "startpos", with "moves e2e4 e7e5" after it for the moves of a game; may be
@@ -133,8 +134,8 @@ impl AnalyzeArgs {
             args.epd = Some(path);
         } else {
             bail!(
-                "{}: neither .pgn nor .epd: use --pgn FILE for games, --epd FILE for positions (--pgn - and --epd - \
-                 read standard input)",
+                "{}: neither .pgn nor .epd nor .fen: use --pgn FILE for games, --epd FILE for positions (--pgn - and \
+                 --epd - read standard input)",
                 path.display()
             );
         }
