@@ -3,26 +3,12 @@
 # a second loop, damaged files and a full disk are handled; odds, a teacher and clocks reach the program.
 #
 # Usage: networks/training/loop-smoke.sh
-#   SCORN    the program (default: target/release/scorn or target/debug/scorn)
+#   SCORN    the program (default: target/release/scorn or target/debug/scorn, else it is built)
 #   PYTHON   a Python with the packages of the extra `loop` (default: python3 if it has them, else a virtual
 #            environment in target/training-venv, which downloads them once)
 set -euo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../.." && pwd)
-target=${CARGO_TARGET_DIR:-$root/target}
-export PYTHONPATH=$here${PYTHONPATH:+:$PYTHONPATH}
-
-scorn=${SCORN:-}
-for candidate in "$target/release/scorn" "$target/debug/scorn"; do
-    if [ -z "$scorn" ] && [ -x "$candidate" ]; then scorn=$candidate; fi
-done
-python=${PYTHON:-python3}
-if ! "$python" -c 'import numpy, scipy, tensorboardX, chess, pytest' 2>/dev/null; then
-    venv=$target/training-venv
-    [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet "$here[loop]" 'pytest==9.2.0'
-    python=$venv/bin/python
-fi
+. "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+find_python "numpy, scipy, tensorboardX, chess, pytest" "$here[loop]" 'pytest==9.2.0'
 
 work=$(mktemp -d)
 full=

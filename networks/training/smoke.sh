@@ -8,27 +8,8 @@
 #            environment in target/training-venv, which downloads them once)
 #   TEACHER  a UCI engine (default: stockfish if it is installed, else Scorn itself with its hash evaluator)
 set -euo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../.." && pwd)
-target=${CARGO_TARGET_DIR:-$root/target}
-export PYTHONPATH=$here${PYTHONPATH:+:$PYTHONPATH}
-
-scorn=${SCORN:-}
-for candidate in "$target/release/scorn" "$target/debug/scorn"; do
-    if [ -z "$scorn" ] && [ -x "$candidate" ]; then scorn=$candidate; fi
-done
-if [ -z "$scorn" ]; then
-    cargo build --manifest-path "$root/Cargo.toml"
-    scorn=$target/debug/scorn
-fi
-
-python=${PYTHON:-python3}
-if ! "$python" -c 'import torch, onnx, onnxruntime, chess, pytest, scipy, tensorboardX' 2>/dev/null; then
-    venv=$target/training-venv
-    [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet "$here[test]"
-    python=$venv/bin/python
-fi
+. "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+find_python "torch, onnx, onnxruntime, chess, pytest, scipy, tensorboardX" "$here[test]"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -46,13 +46,13 @@ enum TrainCommand {
     Run(RunArgs),
     /// Write an initial checkpoint with random weights or with those of a sparse network
     Start(StartArgs),
-    /// Test a checkpoint on the held-out positions of record files, or on any positions of self-play files
+    /// Test a checkpoint on the held-out positions of files, or on any positions of .vis files that have none
     Measure(MeasureArgs),
     /// Export the network of a checkpoint as an ONNX file
     Export(ExportArgs),
     /// Write training batches to standard output for the PyTorch trainers (networks/training/README.md)
     Batches(BatchesArgs),
-    /// Write the held-out positions of a record file to standard output, as batches of dense networks
+    /// Write the test positions of a file to standard output, as batches of dense networks
     HeldOut(HeldOutArgs),
 }
 
@@ -63,8 +63,8 @@ struct RunArgs {
     folder: PathBuf,
     #[command(flatten)]
     mixture: MixtureArgs,
-    /// Record file whose held-out positions the network is tested on (of a self-play file, any positions), with
-    /// its players as in --data; repeatable
+    /// File whose held-out positions the network is tested on, with its players as in --data; repeatable. A file of
+    /// searched positions (.vis) without held-out ones is tested on any of its positions and cannot be in --data
     #[arg(long, value_name = "FILE[@PLAYERS]", value_parser = GamesFile::parse)]
     test: Vec<GamesFile>,
     /// Maximum number of test positions from each file
@@ -113,7 +113,7 @@ struct RunArgs {
     /// Steps between checkpoints
     #[arg(long, default_value_t = 500, value_name = "N", value_parser = count::<u64>())]
     save_every: u64,
-    /// Steps between tests on held-out positions
+    /// Steps between tests on the files of --test
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = count::<u64>())]
     test_every: u64,
     /// Steps between lines of the log
@@ -189,7 +189,7 @@ struct BatchesArgs {
 
 #[derive(Args, Debug)]
 struct HeldOutArgs {
-    /// Record file
+    /// Record file, or file of searched positions (.vis); of the latter any positions, if none is held out
     file: PathBuf,
     /// Maximum number of positions
     #[arg(long, default_value_t = 50_000, value_name = "N", value_parser = count::<usize>())]
@@ -238,7 +238,7 @@ struct MeasureArgs {
     #[arg(long, default_value = "1", value_name = "X[,Y]")]
     result_share: ResultShare,
     /// Print a JSON object for each file, with the results of the network in floating point and in integers; a file
-    /// without held-out positions has none
+    /// without test positions has none
     #[arg(long)]
     json: bool,
 }
@@ -314,7 +314,7 @@ fn measure(args: &MeasureArgs) -> Result<()> {
                 print_line!("{path}: {}", quality.floating);
                 print_line!("{path}: {} in integers", quality.integers);
             }
-            None => print_line!("{path}: no held-out positions"),
+            None => print_line!("{path}: no positions to test on"),
         }
     }
     Ok(())

@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use serde_json::{Map, Value, json};
 
 use super::backendbench::{evaluator_of_search, positive};
 use crate::{
@@ -45,6 +46,9 @@ pub struct TuneArgs {
     /// Milliseconds for each measurement.
     #[arg(long, default_value_t = 500, value_parser = positive())]
     pub time: u64,
+    /// Print one JSON object per line: one for each measurement, and one with the settings.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Runs `scorn tune`.
@@ -66,29 +70,58 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
         Some(name) => vec![name.as_str()],
         None => automatic().map(|factory| factory.info().name).collect(),
     };
-    let time = Duration::from_millis(args.time);
-    let Some((backend, tuned)) = fastest(&candidates, options, time)? else {
+    let Some((backend, tuned)) = fastest(&candidates, options, args)? else {
         bail!("no backend works with {}", options.weights_file);
     };
     let settings = tuned_settings(backend, tuned, options);
-    print_line!("");
-    for (_, line) in &settings {
-        if let Some(line) = line {
-            print_line!("{line}");
+    match args.json {
+        true => print_line!("{}", settings_json(&settings)),
+        false => {
+            print_line!("");
+            for line in settings.iter().filter_map(TunedSetting::line) {
+                print_line!("{line}");
+            }
         }
     }
     if let (Some(path), Some(file)) = (&args.write, config) {
         file.finish_with(new_config(path, &settings)?.as_bytes())?;
-        print_line!(
-            "written to {}, for --config; a scorn.config beside the program is read by itself",
-            path.display()
-        );
+        if !args.json {
+            print_line!(
+                "written to {}, for --config; a scorn.config beside the program is read by itself",
+                path.display()
+            );
+        }
     }
     Ok(())
 }
 
-/// The name of an option, and the line that sets it; `None` if it has to have its default.
-type TunedSetting = (&'static str, Option<String>);
+/// An option and its value; `None` if it has to have its default.
+struct TunedSetting {
+    name: &'static str,
+    flag: &'static str,
+    value: Option<String>,
+}
+
+impl TunedSetting {
+    fn new(name: &'static str, flag: &'static str, value: Option<String>) -> TunedSetting {
+        TunedSetting { name, flag, value }
+    }
+
+    /// The line of a configuration file that sets it.
+    fn line(&self) -> Option<String> {
+        let value = self.value.as_ref()?;
+        Some(format!("{}={value}", self.flag))
+    }
+}
+
+/// The last line of `--json`: the options that are set, by name.
+fn settings_json(settings: &[TunedSetting]) -> Value {
+    let set = settings.iter().filter(|setting| setting.value.is_some());
+    let set: Map<String, Value> = set
+        .map(|setting| (setting.name.to_owned(), json!(setting.value)))
+        .collect();
+    json!({ "settings": set })
+}
 
 /// What was measured, and with what: the backend may not work without its options, or be slower. The network and the
 /// library are set only if they were given, because others may stand in the file.
@@ -96,25 +129,24 @@ fn tuned_settings(backend: &str, tuned: Tuned, options: &Options) -> Vec<TunedSe
     let default = Options::default();
     let given = |value: &str, default: &str| (value != default).then(|| value.to_owned());
     let backend_options = given(&options.backend_options, &default.backend_options);
+    let (threads, batch) = (tuned.threads.to_string(), tuned.minibatch_size.to_string());
     let mut settings = vec![
-        ("Backend", Some(format!("--backend={backend}"))),
-        ("Threads", Some(format!("--threads={}", tuned.threads))),
-        (
-            "MinibatchSize",
-            Some(format!("--minibatch-size={}", tuned.minibatch_size)),
-        ),
-        (
-            "BackendOptions",
-            backend_options.map(|value| format!("--backend-opts={value}")),
-        ),
+        TunedSetting::new("Backend", "--backend", Some(backend.to_owned())),
+        TunedSetting::new("Threads", "--threads", Some(threads)),
+        TunedSetting::new("MinibatchSize", "--minibatch-size", Some(batch)),
+        TunedSetting::new("BackendOptions", "--backend-opts", backend_options),
     ];
     if let Some(weights) = given(&options.weights_file, &default.weights_file) {
-        let line = format!("--weights={}", from_anywhere(&weights));
-        settings.push(("WeightsFile", Some(line)));
+        let path = Some(from_anywhere(&weights));
+        settings.push(TunedSetting::new("WeightsFile", "--weights", path));
     }
     if let Some(library) = given(&options.onnx_runtime_path, &default.onnx_runtime_path) {
-        let line = format!("--onnxruntime-path={}", from_anywhere(&library));
-        settings.push((LIBRARY_OPTION, Some(line)));
+        let path = Some(from_anywhere(&library));
+        settings.push(TunedSetting::new(
+            LIBRARY_OPTION,
+            "--onnxruntime-path",
+            path,
+        ));
     }
     settings
 }
@@ -130,7 +162,7 @@ fn from_anywhere(path: &str) -> String {
 fn fastest<'a>(
     candidates: &[&'a str],
     options: &Options,
-    time: Duration,
+    args: &TuneArgs,
 ) -> Result<Option<(&'a str, Tuned)>> {
     let mut options = options.clone();
     let mut best: Option<(&str, Tuned)> = None;
@@ -142,6 +174,7 @@ fn fastest<'a>(
             Err(error) => {
                 let text = format!("{error:#}");
                 match text == reason {
+                    _ if args.json => print_line!("{}", json!({"backend": backend, "error": text})),
                     true => print_line!("{backend:10} not used, for the same reason"),
                     false => print_line!("{backend:10} not used: {text}"),
                 }
@@ -149,7 +182,7 @@ fn fastest<'a>(
                 continue;
             }
         };
-        let tuned = tune_one(&evaluator, &options, time)?;
+        let tuned = tune_one(&evaluator, &options, args)?;
         if best.is_none_or(|(_, best)| tuned.nodes_per_second > best.nodes_per_second) {
             best = Some((backend, tuned));
         }
@@ -167,33 +200,37 @@ struct Tuned {
     nodes_per_second: f64,
 }
 
-fn tune_one(evaluator: &Arc<dyn Evaluator>, options: &Options, time: Duration) -> Result<Tuned> {
+fn tune_one(evaluator: &Arc<dyn Evaluator>, options: &Options, args: &TuneArgs) -> Result<Tuned> {
     match evaluator.info().computes_at_once {
-        true => tune_search(evaluator, options, time),
-        false => tune_batches(evaluator, options, time),
+        true => tune_search(evaluator, options, args),
+        false => tune_batches(evaluator, options, args),
     }
 }
 
 /// The threads with which a search is fastest: more of them would wait for the tree.
-fn tune_search(evaluator: &Arc<dyn Evaluator>, options: &Options, time: Duration) -> Result<Tuned> {
+fn tune_search(
+    evaluator: &Arc<dyn Evaluator>,
+    options: &Options,
+    args: &TuneArgs,
+) -> Result<Tuned> {
     let mut searched = Vec::new();
     for threads in [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64] {
         if threads > cores() && threads > 1 {
             break;
         }
-        let tuned = tuned_for(evaluator, options, threads, 0, time)?;
+        let tuned = tuned_for(evaluator, options, threads, 0, args)?;
         searched.push((tuned, tuned.nodes_per_second));
     }
     first_of_the_fastest(&searched).context("nothing was measured")
 }
 
-/// Measures and prints the speed of a search with these settings, which takes four times the `time`.
+/// Measures and prints the speed of a search with these settings, which takes four times the time of a measurement.
 fn tuned_for(
     evaluator: &Arc<dyn Evaluator>,
     options: &Options,
     threads: usize,
     minibatch_size: usize,
-    time: Duration,
+    args: &TuneArgs,
 ) -> Result<Tuned> {
     let backend = &options.backend;
     let options = Options {
@@ -204,7 +241,7 @@ fn tuned_for(
     let player = Player::with_evaluator(options, Arc::clone(evaluator));
     let moves = MIDDLEGAME.split(' ').map(str::to_owned);
     let limits = Limits {
-        movetime: Some(4 * time),
+        movetime: Some(Duration::from_millis(args.time) * 4),
         ..Limits::default()
     };
     let job = player.job(
@@ -216,7 +253,19 @@ fn tuned_for(
     let outcome = player.search(&mut Tree::default(), &job, &stop, &clock, &mut Silent)?;
     let taken = (clock.now() - started).as_secs_f64();
     let nodes_per_second = outcome.report.playouts as f64 / taken.max(1e-3);
-    print_line!("{backend:10} {nodes_per_second:8.0} nodes/s in a search with {threads} thread(s)");
+    if args.json {
+        let line = json!({
+            "backend": backend,
+            "threads": threads,
+            "minibatch_size": minibatch_size,
+            "nodes_per_second": nodes_per_second.round(),
+        });
+        print_line!("{line}");
+    } else {
+        print_line!(
+            "{backend:10} {nodes_per_second:8.0} nodes/s in a search with {threads} thread(s)"
+        );
+    }
     Ok(Tuned {
         threads,
         minibatch_size,
@@ -228,8 +277,9 @@ fn tuned_for(
 fn tune_batches(
     evaluator: &Arc<dyn Evaluator>,
     options: &Options,
-    time: Duration,
+    args: &TuneArgs,
 ) -> Result<Tuned> {
+    let time = Duration::from_millis(args.time);
     let advised = evaluator.info().advice.threads.min(MAX_SESSIONS);
     let mut sizes = Vec::new();
     for size in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512] {
@@ -259,10 +309,20 @@ fn tune_batches(
         ..
     } = first_of_the_fastest(&rates(&threads)).context("nothing was measured")?;
     let backend = &options.backend;
-    print_line!(
-        "{backend:10} {evals_per_second:8.0} evals/s without a search, with {threads} thread(s), batch {batch}"
-    );
-    tuned_for(evaluator, options, threads, batch, time)
+    if args.json {
+        let line = json!({
+            "backend": backend,
+            "threads": threads,
+            "batch": batch,
+            "evals_per_second": evals_per_second.round(),
+        });
+        print_line!("{line}");
+    } else {
+        print_line!(
+            "{backend:10} {evals_per_second:8.0} evals/s without a search, with {threads} thread(s), batch {batch}"
+        );
+    }
+    tuned_for(evaluator, options, threads, batch, args)
 }
 
 /// The first that reaches 93 % of the highest rate: small batches and few threads make better searches.
@@ -279,7 +339,7 @@ fn new_config(path: &Path, settings: &[TunedSetting]) -> Result<String> {
         true => (files::read_text(path)?, config_file::read(path)?),
         false => (String::new(), Vec::new()),
     };
-    let replaces = |entry: &ConfigEntry| settings.iter().any(|(name, _)| entry.name == *name);
+    let replaces = |entry: &ConfigEntry| settings.iter().any(|it| entry.name == it.name);
     let replaced: Vec<usize> = entries
         .iter()
         .filter(|entry| replaces(entry))
@@ -289,9 +349,9 @@ fn new_config(path: &Path, settings: &[TunedSetting]) -> Result<String> {
         .lines()
         .zip(1..)
         .filter(|(_, number)| !replaced.contains(number))
-        .map(|(line, _)| line);
-    let written = settings.iter().filter_map(|(_, line)| line.as_deref());
-    let new: Vec<&str> = kept.chain(written).collect();
+        .map(|(line, _)| line.to_owned());
+    let written = settings.iter().filter_map(TunedSetting::line);
+    let new: Vec<String> = kept.chain(written).collect();
     Ok(new.join("\n") + "\n")
 }
 
@@ -318,9 +378,9 @@ mod tests {
         )
         .unwrap();
         let settings = [
-            ("Threads", Some("--threads=2".into())),
-            ("Backend", Some("--backend=rten".into())),
-            ("BackendOptions", None),
+            TunedSetting::new("Threads", "--threads", Some("2".into())),
+            TunedSetting::new("Backend", "--backend", Some("rten".into())),
+            TunedSetting::new("BackendOptions", "--backend-opts", None),
         ];
         let text = new_config(&path, &settings).unwrap();
         assert_eq!(text, "# mine\n--cpuct=2\n--threads=2\n--backend=rten\n");

@@ -57,6 +57,8 @@ pub const ENTRY: usize = 6;
 pub const FROZEN: u16 = 1 << 15;
 /// Bytes of a position that a [`Record`] has too.
 pub const SHARED: usize = 48;
+/// The byte of a position that has a record's flags.
+const FLAGS: usize = 35;
 /// The sum of a position's visit entries where only shares of the moves are known.
 pub const WHOLE: f32 = 1_000_000.0;
 /// More moves than this no position has.
@@ -288,20 +290,42 @@ impl SearchedFile {
     /// When the file cannot be read.
     pub fn lengths(&self) -> Result<HashMap<u32, u16>> {
         let mut lengths = HashMap::new();
-        let mut file = BufReader::with_capacity(1 << 20, File::open(&self.path)?);
-        let mut bytes = [0; POSITION];
-        file.read_exact(&mut bytes)?;
-        for _ in 0..self.count {
-            file.read_exact(&mut bytes)
-                .with_context(|| format!("cannot read {}", self.path.display()))?;
+        self.for_each_position(|_, bytes| {
             let plies = u16::from_le_bytes(array(&bytes[42..]));
             if plies != NO_PLIES {
                 let game = u32::from_le_bytes(array(&bytes[44..]));
                 let longest = lengths.entry(game).or_insert(plies);
                 *longest = plies.max(*longest);
             }
-        }
+        })?;
         Ok(lengths)
+    }
+
+    /// The numbers of the positions that are marked as held out, in order.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn held_out(&self) -> Result<Vec<u64>> {
+        let mut marked = Vec::new();
+        self.for_each_position(|index, bytes| {
+            if bytes[FLAGS] & Record::HELD_OUT != 0 {
+                marked.push(index);
+            }
+        })?;
+        Ok(marked)
+    }
+
+    /// Visits the number and the bytes of every position, in order.
+    fn for_each_position(&self, mut visit: impl FnMut(u64, &[u8; POSITION])) -> Result<()> {
+        let mut file = BufReader::with_capacity(1 << 20, File::open(&self.path)?);
+        let mut bytes = [0; POSITION];
+        file.read_exact(&mut bytes)?;
+        for index in 0..self.count {
+            file.read_exact(&mut bytes)
+                .with_context(|| format!("cannot read {}", self.path.display()))?;
+            visit(index, &bytes);
+        }
+        Ok(())
     }
 }
 

@@ -125,7 +125,7 @@ pub fn stream(settings: &BatchSettings, out: &mut dyn Write) -> Result<()> {
     }
 }
 
-/// Writes at most `count` test positions of a file (see [`data::held_out`]), as batches of dense networks.
+/// Writes at most `count` test positions of a file (see [`data::test_set`]), as batches of dense networks.
 ///
 /// # Errors
 /// When the file cannot be read or the stream cannot be written.
@@ -135,9 +135,9 @@ pub fn stream_held_out(
     share: ResultShare,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let batches: Vec<DenseBatch> = data::held_out(&path.into(), count, share, DenseBatch::default)?;
+    let tested = data::test_set(&path.into(), count, share, DenseBatch::default)?;
     write_header(&DenseBatch::header(data::TEST_BATCH, 0), out)?;
-    for batch in batches {
+    for batch in tested.batches {
         out.write_all(&batch.frame()).context(CANNOT_WRITE)?;
     }
     out.flush().context(CANNOT_WRITE)

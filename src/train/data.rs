@@ -2,8 +2,8 @@
 //! step and files.
 //!
 //! A file holds records of `scorn dataset`, or positions of `scorn selfplay` with the visits of their searches
-//! ([`searched`](crate::dataset::searched)). The latter have no held-out positions unless marked: test on a file that
-//! is not trained on.
+//! ([`searched`](crate::dataset::searched)). The latter have held-out positions only where `scorn dataset search` took
+//! them from records that have; without any, all of a file are trained on, and tests need another file.
 //!
 //! Records are drawn one by one, with replacement, because neighbours in a file come from the same game. Files may grow
 //! while they are read, or be replaced; [`Mixture::reopen`] opens them again. Held-out positions are used for
@@ -643,28 +643,49 @@ fn generator(seed: u64, step: u64, index: u64) -> SmallRng {
 /// Positions of a test batch.
 pub(super) const TEST_BATCH: usize = 512;
 
-/// The test positions of a file: the held-out records, or any positions of a self-play file. At most `count`, at
-/// random, in batches that begin as `empty` ones. The value target is the score alone where there is one.
+/// The test positions of a file.
+#[derive(Clone, Debug)]
+pub struct TestSet<B> {
+    /// The positions.
+    pub batches: Vec<B>,
+    /// Whether they are marked as held out: training never uses them, even if it is given the same file.
+    pub is_held_out: bool,
+}
+
+/// The test positions of a file: the held-out ones, or any of a file of searched positions without such. At most
+/// `count`, at random, in batches that begin as `empty` ones. The value target is the score alone where there is one.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn held_out<B: SampleBatch>(
+pub fn test_set<B: SampleBatch>(
     file: &GamesFile,
     count: usize,
     share: ResultShare,
     empty: impl Fn() -> B,
-) -> Result<Vec<B>> {
+) -> Result<TestSet<B>> {
     let mut positions = PositionFile::open(&file.path)?;
     let searched = match &mut positions {
         PositionFile::Records(records) => {
             let records = held_out_records(records, count, empty().inputs())?;
-            return Ok(chunks(&records, file, empty));
+            return Ok(TestSet {
+                batches: chunks(&records, file, empty),
+                is_held_out: true,
+            });
         }
         PositionFile::Searched(searched) => searched,
     };
     let (lengths, settings) = (searched.lengths()?, TargetSettings::for_tests(share));
+    let marked = searched.held_out()?;
+    let is_held_out = !marked.is_empty();
+    let tested: Vec<u64> = match is_held_out {
+        true => places(marked.len() as u64, count)
+            .into_iter()
+            .map(|at| marked[at as usize])
+            .collect(),
+        false => places(searched.count, count),
+    };
     let mut batches = Vec::new();
-    for some in places(searched.count, count).chunks(TEST_BATCH) {
+    for some in tested.chunks(TEST_BATCH) {
         let mut batch = empty();
         for &at in some {
             let position = searched.get(at)?;
@@ -677,7 +698,10 @@ pub fn held_out<B: SampleBatch>(
         }
         batches.push(batch);
     }
-    Ok(batches)
+    Ok(TestSet {
+        batches,
+        is_held_out,
+    })
 }
 
 /// `most` different numbers below `count` at random, or all of them in order.
@@ -751,8 +775,10 @@ pub(super) fn chunks<B: SampleBatch>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chess::wdl::Value;
     use crate::dataset::record::Source;
     use crate::dataset::record_file::{Layout, RecordWriter};
+    use crate::dataset::searched::{Samples, SearchedRoot};
     use crate::train::step::ValueTarget;
 
     /// Writes a file of one position.
@@ -810,6 +836,46 @@ mod tests {
             assert_eq!(drawn(&[&scores], 0.1), [0, 2000]);
             assert!(targets(&[&results], trained_part, 0.0).is_err());
         }
+    }
+
+    #[test]
+    fn of_searched_positions_the_marked_ones_are_tested_or_any() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.vis");
+        let start = Chess::default();
+        let m = Record::pack_move(start.legal_moves()[0], Color::White);
+        // The marked ones are won, the others lost.
+        let write = |is_marked: fn(usize) -> bool| {
+            let mut samples = Samples::default();
+            for index in 0..20 {
+                let mut record = Record::new(&start, false, Source::Game);
+                record.flags |= u8::from(is_marked(index)) * Record::HELD_OUT;
+                record.result = if is_marked(index) { 2 } else { 0 };
+                let root = SearchedRoot {
+                    best: m,
+                    visits: 9,
+                    value: Value::default(),
+                };
+                samples.push(&record, &root, [(m, 8)].into_iter());
+            }
+            fs::write(&path, samples.to_file()).unwrap();
+        };
+        // Won and lost positions of a test.
+        let tested = |most: usize| {
+            let file = GamesFile::from(&*path);
+            let set = test_set(&file, most, ResultShare::default(), Chunk::default).unwrap();
+            let values = set.batches.iter().flat_map(|chunk| &chunk.values);
+            let is_won: Vec<bool> = values.map(|target| target.wdl[0] == 1.0).collect();
+            let won = is_won.iter().filter(|&&is_won| is_won).count();
+            (set.is_held_out, won, is_won.len() - won)
+        };
+        write(|index| index % 4 == 3);
+        assert_eq!([100, 5, 3].map(tested), [5, 5, 3].map(|won| (true, won, 0)));
+        write(|_| false);
+        assert_eq!(
+            [100, 20, 3].map(tested),
+            [20, 20, 3].map(|lost| (false, 0, lost))
+        );
     }
 
     #[test]

@@ -30,7 +30,7 @@ use serde::Serialize;
 
 use self::adam::{AdamWStep, Moments};
 use self::checkpoint::{Checkpoint, TrainingProgress};
-use self::data::{BatchSampler, GamesFile, Mixture, MixtureSettings};
+use self::data::{BatchSampler, GamesFile, Mixture, MixtureSettings, TestSet};
 use self::measure::{FloatNetwork, Integers, Measures};
 use self::start::{Sizes, random_start};
 use self::step::{Chunk, Losses, Scales, ValueLoss, Workspace};
@@ -61,7 +61,7 @@ pub struct TrainingSettings {
     pub folder: PathBuf,
     /// The training data. Its seed also initialises random weights.
     pub mixture: MixtureSettings,
-    /// Record files whose held-out positions the network is tested on.
+    /// Files whose positions the network is tested on (see [`data::test_set`]).
     pub test: Vec<GamesFile>,
     /// Number of test positions of each of these files.
     pub test_positions: usize,
@@ -93,7 +93,7 @@ pub struct TrainingSettings {
     pub fixed_order: bool,
     /// Steps between checkpoints.
     pub save_every: u64,
-    /// Steps between tests on held-out positions.
+    /// Steps between tests.
     pub test_every: u64,
     /// Steps between lines of the log.
     pub log_every: u64,
@@ -105,6 +105,18 @@ impl TrainingSettings {
         let data = self.mixture.data.iter().map(|part| &part.file);
         data.chain(&self.test)
             .try_for_each(|file| file.check_players(shape.inputs))
+    }
+
+    /// Checks that a file whose test positions are not marked as held out is not trained on.
+    fn check_test(&self, test: &GamesFile) -> Result<()> {
+        let mut data = self.mixture.data.iter().map(|part| &part.file.path);
+        ensure!(
+            !data.any(|path| is_same_place(path, &test.path)),
+            "{} is given to both --data and --test, and none of its positions is marked as held out: it would be \
+             tested on what it is trained on. Give --test a file that is not in --data",
+            test.path.display()
+        );
+        Ok(())
     }
 
     /// Checks that the run, which has its checkpoint at `own`, is or becomes the decay that is asked for; or that it
@@ -154,7 +166,10 @@ struct TrainingRun<'a> {
     mixture: Mixture,
     workers: Vec<TrainWorker>,
     gradients: Vec<Vec<f32>>,
-    tests: Vec<(String, Vec<Chunk>)>,
+    /// The names of the test files, and their positions.
+    tests: Vec<(String, TestSet<Chunk>)>,
+    /// The step of the last test.
+    tested_step: Option<u64>,
     /// The log file. It is locked so that no other process trains in this folder.
     log: File,
 }
@@ -326,11 +341,14 @@ impl<'a> TrainingRun<'a> {
         let workers = (0..settings.threads)
             .map(|_| worker())
             .collect::<Result<_>>()?;
-        let test = |file: &GamesFile| -> Result<(String, Vec<Chunk>)> {
+        let test = |file: &GamesFile| -> Result<(String, TestSet<Chunk>)> {
             let share = settings.mixture.targets.result_share;
             let empty = || Chunk::of(shape.inputs);
-            let chunks = data::held_out(file, settings.test_positions, share, empty)?;
-            Ok((file.path.display().to_string(), chunks))
+            let set = data::test_set(file, settings.test_positions, share, empty)?;
+            if !set.is_held_out {
+                settings.check_test(file)?;
+            }
+            Ok((file.path.display().to_string(), set))
         };
         let tests = settings.test.iter().map(test).collect::<Result<_>>()?;
         let sections = shape.sections();
@@ -346,6 +364,7 @@ impl<'a> TrainingRun<'a> {
             workers,
             log,
             tests,
+            tested_step: None,
         })
     }
 
@@ -477,15 +496,21 @@ impl<'a> TrainingRun<'a> {
         checkpoint::save(&path, self.shape, self.progress, &self.state)
     }
 
-    fn test(&self, report: &mut dyn FnMut(&str)) -> Result<()> {
+    /// Tests the network and logs the results, unless that was done at this step.
+    fn test(&mut self, report: &mut dyn FnMut(&str)) -> Result<()> {
+        let step = Some(self.progress.step);
+        if std::mem::replace(&mut self.tested_step, step) == step {
+            return Ok(());
+        }
         let weights = averaged(&self.state, &self.progress);
-        for (name, chunks) in &self.tests {
-            let measures = measure_floating(self.shape, &weights, chunks);
+        for (name, set) in &self.tests {
+            let measures = measure_floating(self.shape, &weights, &set.batches);
             let text = match measures.moves + measures.values > 0.0 {
                 true => measures.to_string(),
-                false => "no held-out positions".into(),
+                false => "no positions to test on".into(),
             };
-            self.log(&format!("held out {name}: {text}"), report)?;
+            let kind = if set.is_held_out { "held out" } else { "test" };
+            self.log(&format!("{kind} {name}: {text}"), report)?;
         }
         Ok(())
     }
@@ -586,7 +611,7 @@ pub struct TestResults {
     pub integers: Measures,
 }
 
-/// Tests a checkpoint on the held-out positions of a file (see [`data::held_out`]); `None` if it has none.
+/// Tests a checkpoint on the test positions of a file (see [`data::test_set`]); `None` if it has none.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -600,7 +625,7 @@ pub fn measure_file(
     let weights = &averaged(&checkpoint.state, &checkpoint.progress);
     file.check_players(shape.inputs)?;
     let empty = || Chunk::of(shape.inputs);
-    let chunks = data::held_out(file, count, result_share, empty)?;
+    let chunks = data::test_set(file, count, result_share, empty)?.batches;
     let mut integers = Integers {
         network: &infer::IntegerNetwork::quantize(shape, weights),
         level: Level::detect(),
@@ -653,8 +678,9 @@ mod tests {
         let file = path.into();
         let tested = |most: usize| {
             let empty = || Chunk::of(InputSet::Position);
-            let batches = data::held_out(&file, most, ResultShare::default(), empty).unwrap();
-            batches
+            let set = data::test_set(&file, most, ResultShare::default(), empty).unwrap();
+            assert!(set.is_held_out);
+            set.batches
                 .iter()
                 .map(|chunk| chunk.values.len())
                 .sum::<usize>()
@@ -941,13 +967,13 @@ mod tests {
         };
         assert!(far(&early) < 1e-6, "{}", far(&early));
         assert!(export(&early, &[]) != export(&start, &[]));
-        let chunks = data::held_out(
+        let set = data::test_set(
             &GamesFile::from(&*data),
             100,
             ResultShare::default(),
             || Chunk::of(TINY.inputs),
         );
-        let measures = measure_floating(TINY, &early.state.weights, &chunks.unwrap());
+        let measures = measure_floating(TINY, &early.state.weights, &set.unwrap().batches);
         assert!(test.ends_with(&measures.to_string()), "{test} {measures}");
         // Later it is a mixture, of which the steps since the last update are a part.
         let (late, _) = at(205);
@@ -1145,7 +1171,27 @@ mod tests {
         let settings = settings(&folder.path().join("run"), &data);
         run(&settings, &mut |line| lines.push(line.to_owned())).unwrap();
         let last = lines.last().unwrap();
-        assert!(last.ends_with("no held-out positions"), "{last}");
+        assert!(last.ends_with("no positions to test on"), "{last}");
+    }
+
+    #[test]
+    fn a_step_is_tested_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.rec");
+        write(&data, 24);
+        for (test_every, tested) in [(10, vec![10, 20]), (8, vec![8, 16, 20])] {
+            let mut settings = settings(&folder.path().join(test_every.to_string()), &data);
+            settings.test_every = test_every;
+            let mut steps = Vec::new();
+            run(&settings, &mut |line| {
+                if line.contains("held out") {
+                    let step = line.split(' ').skip_while(|word| *word != "step").nth(1);
+                    steps.push(step.unwrap().parse::<u64>().unwrap());
+                }
+            })
+            .unwrap();
+            assert_eq!(steps, tested, "every {test_every}");
+        }
     }
 
     #[test]

@@ -363,6 +363,53 @@ fn tune_leaves_batches_to_searches_that_need_none_and_searches_for_threads() {
 }
 
 #[test]
+fn tune_prints_a_json_object_for_each_measurement_and_the_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tuned.config");
+    let name = file.to_str().unwrap();
+    let nowhere = ["-w", TINY, "--onnxruntime-path", "/nowhere"];
+    let tune = ["tune", "--time", "5", "--json", "--write", name];
+    let text = stdout(&scorn(&[&nowhere[..], &tune].concat()));
+    let lines = text.lines().map(serde_json::from_str);
+    let lines: Vec<serde_json::Value> = lines.collect::<Result<_, _>>().unwrap();
+    let (last, measured) = lines.split_last().unwrap();
+    let of = |backend: &str, key: &str| -> Vec<&serde_json::Value> {
+        let lines = measured.iter().filter(|line| line["backend"] == backend);
+        lines
+            .map(|line| &line[key])
+            .filter(|it| !it.is_null())
+            .collect()
+    };
+    let errors = of("onnx-cpu", "error");
+    let is_named = |error: &&serde_json::Value| error.as_str().unwrap().contains("/nowhere");
+    assert!(errors.len() == 1 && errors.iter().all(is_named), "{text}");
+    for speed in ["evals_per_second", "nodes_per_second"] {
+        let speeds = of("rten", speed);
+        assert!(
+            speeds.len() == 1 && speeds[0].as_f64() > Some(0.0),
+            "{text}"
+        );
+    }
+    // What the file has, too.
+    let settings = last["settings"].as_object().unwrap();
+    let tuned = std::fs::read_to_string(&file).unwrap();
+    for (option, flag) in [
+        ("Backend", "backend"),
+        ("Threads", "threads"),
+        ("MinibatchSize", "minibatch-size"),
+        ("WeightsFile", "weights"),
+        ("OnnxRuntimePath", "onnxruntime-path"),
+    ] {
+        let value = settings[option].as_str().unwrap();
+        assert!(
+            tuned.lines().any(|it| it == format!("--{flag}={value}")),
+            "{tuned}"
+        );
+    }
+    assert_eq!(settings.len(), tuned.lines().count(), "{tuned}");
+}
+
+#[test]
 fn tune_writes_what_it_measured_with() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tuned.config");

@@ -156,30 +156,14 @@ fn self_play_becomes_a_network_that_plays_on() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--force"));
     stdout_of(&scorn(&["train", "export", text(&start), text(&network)]));
     let weights = format!("--weights={}", text(&network));
-    let play = "--games 4 --nodes 8 --longest 30 --temperature 1 --records --out";
+    let play =
+        "--games 4 --nodes 8 --longest 30 --temperature 1 --records --games-per-file 2 --out";
     let arguments = ["selfplay", &weights].into_iter();
     let arguments = arguments.chain(play.split(' ')).chain([text(&games)]);
     stdout_of(&scorn(&arguments.collect::<Vec<_>>()));
-    let positions = games.join("positions-00001.vis");
-    let data = format!("{}:1", text(&positions));
     std::fs::create_dir(&run).unwrap();
     std::fs::copy(&start, run.join("checkpoint")).unwrap();
-    let train = "--steps 20 --batch 64 --chunk 16 --warmup 5 --log-every 10 --result-share 0.2,0.8 --threads 2 --fixed-order";
-    let arguments = ["train", "run", "--folder", text(&run), "--data", &data];
-    let arguments = arguments.into_iter().chain(train.split(' '));
-    let arguments = arguments.chain(["--test", text(&positions)]);
-    let log = stdout_of(&scorn(&arguments.collect::<Vec<_>>()));
-    let kl = |line: &str| -> f64 {
-        let rest = line.split(" kl ").nth(1).unwrap();
-        rest.split(' ').next().unwrap().parse().unwrap()
-    };
-    let lines: Vec<&str> = log.lines().collect();
-    assert_eq!(lines.len(), 3, "{log}");
-    assert!(kl(lines[1]) < kl(lines[0]) && kl(lines[1]) > 0.0, "{log}");
-    assert!(
-        lines[2].contains("held out") && !lines[2].contains("(0)"),
-        "{log}"
-    );
+    learns_from_self_play(&games, &run);
     let checkpoint = run.join("checkpoint");
     stdout_of(&scorn(&[
         "train",
@@ -195,12 +179,46 @@ fn self_play_becomes_a_network_that_plays_on() {
     let [ours, theirs] = [&network, &other].map(|path| std::fs::read(path).unwrap());
     let read = |bytes: &[u8]| scorn::sparse::file::read(bytes).unwrap();
     assert!(read(&ours) == read(&theirs));
+    let positions = games.join("positions-00001.vis");
     std::fs::write(&positions, &std::fs::read(&positions).unwrap()[..1000]).unwrap();
     let refused = scorn(&["train", "measure", text(&checkpoint), text(&positions)]);
     let errors = String::from_utf8_lossy(&refused.stderr);
     assert!(
         errors.contains("positions-00001.vis is damaged"),
         "{errors}"
+    );
+}
+
+/// The run learns from the first file of the games and is tested on the second one.
+fn learns_from_self_play(games: &Path, run: &Path) {
+    let [positions, others] =
+        ["positions-00001.vis", "positions-00002.vis"].map(|name| games.join(name));
+    let data = format!("{}:1", text(&positions));
+    let train = "--steps 20 --batch 64 --chunk 16 --warmup 5 --log-every 10 --result-share 0.2,0.8 --threads 2 --fixed-order";
+    let arguments = ["train", "run", "--folder", text(run), "--data", &data];
+    let tested_on = |path: &Path| {
+        let arguments = arguments.into_iter().chain(train.split(' '));
+        scorn(&arguments.chain(["--test", text(path)]).collect::<Vec<_>>())
+    };
+    // None of them is held out.
+    let refused = tested_on(&positions);
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success()
+            && errors.contains("positions-00001.vis is given to both --data and --test"),
+        "{errors}"
+    );
+    let log = stdout_of(&tested_on(&others));
+    let kl = |line: &str| -> f64 {
+        let rest = line.split(" kl ").nth(1).unwrap();
+        rest.split(' ').next().unwrap().parse().unwrap()
+    };
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(lines.len(), 3, "{log}");
+    assert!(kl(lines[1]) < kl(lines[0]) && kl(lines[1]) > 0.0, "{log}");
+    assert!(
+        lines[2].contains("M test ") && !lines[2].contains("(0)"),
+        "{log}"
     );
 }
 

@@ -13,11 +13,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, BinaryIO, Self
 
 import numpy as np
 import torch
 
+from . import selfplay
 from .model import PLIES_UNIT
 from .policy import SIZE
 from .records import POSITION_BYTES
@@ -175,7 +177,7 @@ class Feeder:
 
 
 def held_out(scorn: str, path: str, count: int) -> Iterator[tuple[torch.Tensor, Targets]]:
-    """At most `count` held-out positions of a record file, in batches."""
+    """At most `count` test positions of a file, in batches: the held-out ones, or any if `is_held_out` is false."""
     command = [scorn, "train", "held-out", "--config", "", "--count", str(count), str(path)]
     with Feeder(command, DENSE, HELD_OUT_BATCH, 0, pinned=False) as feeder:
         try:
@@ -185,6 +187,16 @@ def held_out(scorn: str, path: str, count: int) -> Iterator[tuple[torch.Tensor, 
         except EOFError:
             if feeder.program.wait():
                 raise
+
+
+def is_held_out(path: Path) -> bool:
+    """Whether the test positions of a file are marked as held out, so that no training uses them.
+
+    They are not in a file of searched positions without such marks, of which any positions are test positions.
+    """
+    with open(path, "rb") as file:
+        is_searched = file.read(len(selfplay.MAGIC)) == selfplay.MAGIC
+    return not is_searched or selfplay.has_held_out(path)
 
 
 def widen(pipe: IO[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Tests a network on held-out positions."""
+"""Tests a network on positions that it has not learned from."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from .dense import load_network
 from .model import MoveMask, Network, features
 from .runs import command
 
+TESTS_HELP = """files whose held-out positions are used; of a file of searched positions (.vis) without held-out ones,
+any of its positions"""
 Batches = list[tuple[torch.Tensor, Targets]]  # positions and targets
 
 
@@ -87,7 +89,7 @@ def calibration(network: Network, batches: Batches, bins: int = 10) -> str:
 
 
 def evaluate_files(network: Network, scorn: str, paths: list[Path], count: int) -> dict[str, dict[str, float]]:
-    """Means over at most `count` held-out positions of each file that has any."""
+    """Means over at most `count` test positions of each file that has any."""
     found = {str(path): list(held_out(scorn, str(path), count)) for path in paths}
     return {name: measure(network, batches) for name, batches in found.items() if batches}
 
@@ -95,7 +97,7 @@ def evaluate_files(network: Network, scorn: str, paths: list[Path], count: int) 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("tests", type=Path, nargs="+", help="record files; only their held-out positions are used")
+    parser.add_argument("tests", type=Path, nargs="+", help=TESTS_HELP)
     parser.add_argument("--count", type=int, default=50_000, help="maximum number of positions of each file")
     parser.add_argument("--scorn", default="scorn", help="the program")
     parser.add_argument("--raw", action="store_true", help="the last weights instead of their average")
@@ -106,7 +108,7 @@ def main() -> None:
     for path in args.tests:
         batches = list(held_out(args.scorn, str(path), args.count))
         if not batches:
-            print(f"\n{path.stem}: no held-out positions")
+            print(f"\n{path.stem}: no positions to test on")
             continue
         result = measure(network, batches)
         print(f"\n{path.stem}: {result['positions']} positions, {summary(result)}")

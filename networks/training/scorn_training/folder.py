@@ -18,6 +18,8 @@ from .settings import DEFAULT_PRESET, PRESETS, Settings, as_dict, check, check_f
 
 # An older network, for the ratings and as a reference opponent, is one of this many before the best.
 RECENT = 10
+# Files that are being removed are moved to this folder, which nothing reads.
+REMOVED = "removed"
 # Phases, and the files that each of them makes in the first generation: they are made again when a setting changes
 # before it is complete.
 MADE_BY = {
@@ -168,6 +170,7 @@ def _begin(
 
 
 def _go_on(folder: Folder, named: dict, preset: str, version: str, rehearse: Callable[[Settings], None]) -> Folder:
+    _delete_removed(folder)
     path, found = folder.path / "manifest.json", folder.manifest["settings"]
     is_made = len(folder.generations) > 1
     settings = check(Settings(**{**found, **PRESETS.get(preset, {}), **named}))
@@ -196,7 +199,8 @@ def _go_on(folder: Folder, named: dict, preset: str, version: str, rehearse: Cal
 def _change(folder: Folder, settings: Settings, different: list[str]) -> None:
     """Changes settings before a generation is complete, and removes the files that the old ones made.
 
-    If it is killed, the folder still has the old settings, and the manifest names no missing file.
+    If it is killed, the folder has the old settings or the new ones, and each file that it still has is of them. The
+    manifest names no missing file.
     """
     phases = list(MADE_BY)
     phases = phases[min(phases.index(first_use(name)) for name in different) :]
@@ -205,10 +209,21 @@ def _change(folder: Folder, settings: Settings, different: list[str]) -> None:
     folder.manifest["current"] = {name: found for name, found in folder.current.items() if name not in phases}
     folder.save()
     made = [path for phase in phases for pattern in MADE_BY[phase] for path in sorted(folder.path.glob(pattern))]
+    # A folder that is removed in place could stay behind as a part of itself, which cannot be gone on with.
+    removed = folder.path / REMOVED
+    removed.mkdir()
     for path in made:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        path.rename(removed / path.name)
     folder.settings = settings
     folder.manifest["settings"] = as_dict(settings)
     folder.save()
+    _delete_removed(folder)
     lost = ", ".join(str(path.relative_to(folder.path)) for path in made) or "nothing"
     say(f"other settings ({', '.join(different)}) before a generation was complete; removed, to be made again: {lost}")
+
+
+def _delete_removed(folder: Folder) -> None:
+    """Deletes what was removed, also by a loop that was killed before it could."""
+    removed = folder.path / REMOVED
+    if removed.exists():
+        shutil.rmtree(removed)

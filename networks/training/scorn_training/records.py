@@ -29,6 +29,7 @@ FORMATS = {1: DTYPE, 2: RANKED}
 assert (DTYPE.itemsize, RANKED.itemsize) == (48, 64)
 POSITION_BYTES = 36  # board, state, ep, rule50 and flags: what a network's inputs are made of
 
+HELD_OUT = 1  # bit of flags: the position is never trained on
 NO_SCORE = -32768
 NO_RESULT = 255
 NO_PLIES = 65535

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from .files import write_whole
-from .records import DTYPE, NO_PLIES, NO_RESULT
+from .records import DTYPE, HELD_OUT, NO_PLIES, NO_RESULT
 
 MAGIC = b"SCORNVIS"
 HEADER = 64
@@ -132,6 +132,12 @@ def positions_of(files: list[Path]) -> int:
         with open(path, "rb") as file:
             total += int.from_bytes(file.read(32)[24:], "little")
     return total
+
+
+def has_held_out(path: Path) -> bool:
+    """Whether a file of visits has positions that are marked as held out. Damage is left to its readers."""
+    count = min(positions_of([path]), path.stat().st_size // POSITION.itemsize - 1)
+    return count > 0 and bool((np.memmap(path, POSITION, "r", HEADER, (count,))["flags"] & HELD_OUT).any())
 
 
 def result_share(positions: np.ndarray, share: tuple[float, float]) -> np.ndarray:

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from . import dense
-from .batches import DENSE, Feeder, Targets, unpack_dense
+from .batches import DENSE, Feeder, Targets, is_held_out, unpack_dense
 from .evaluate import evaluate_files, summary
 from .model import Config, MoveMask, Network, features
 from .runs import ENDLESS_MINUTES, ENDLESS_STEPS, Log, check_decay, check_settings, command, ends_decay
@@ -95,9 +95,9 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--data", action="append", required=True, metavar="FILE:SHARE", help="training data")
     parser.add_argument("--scorn", default="scorn", help="the program")
     parser.add_argument("--threads", type=int, default=1, help="threads of the program that prepare batches")
-    parser.add_argument(
-        "--test", type=Path, action="append", default=[], help="record file with held-out test positions"
-    )
+    tests = """file whose held-out positions the network is tested on; repeatable. A file of searched positions (.vis)
+    without held-out ones is tested on any of its positions and cannot be in --data"""
+    parser.add_argument("--test", type=Path, action="append", default=[], metavar="FILE", help=tests)
     parser.add_argument("--config", type=Config.parse, help="network sizes as JSON, see model.Config")
     parser.add_argument("--batch", type=int, default=512, help="positions per step")
     parser.add_argument("--rate", type=float, default=2e-3, help="learning rate")
@@ -118,6 +118,21 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return args
 
 
+def kind_of_test(path: Path, data: list[str]) -> str:
+    """What the log calls a test on a file. Raises ValueError if its positions are neither held out nor apart from the
+    training data."""
+    if is_held_out(path):
+        return "held out"
+    for part in data:
+        trained = Path(part.rpartition(":")[0])
+        if trained.exists() and trained.samefile(path):
+            raise ValueError(
+                f"{path} is given to both --data and --test, and none of its positions is marked as held out: it would "
+                "be tested on what it is trained on. Give --test a file that is not in --data"
+            )
+    return "test"
+
+
 class Training:
     """The state of a run: network, optimizers, average, counters."""
 
@@ -129,8 +144,8 @@ class Training:
         if args.batch % self.world:
             raise ValueError(f"{self.world} processes cannot share a batch of {args.batch}: set another --batch")
         check_settings(args, torch.cuda.is_available())
-        for path in args.test:
-            open(path, "rb").close()
+        self.kinds = {str(path): kind_of_test(path, args.data) for path in args.test}
+        self.tested_step: int | None = None  # the step of the last test
         if self.world > 1:
             dist.init_process_group("gloo")
         torch.set_num_threads(1)
@@ -212,10 +227,12 @@ class Training:
             )
 
     def test(self) -> None:
-        if self.rank == 0 and self.args.test:
+        """Tests the network and logs the results, unless that was done at this step."""
+        if self.rank == 0 and self.args.test and self.tested_step != self.step:
+            self.tested_step = self.step
             network = self.average.network(self.config)
             for name, result in evaluate_files(network, self.args.scorn, self.args.test, 8000).items():
-                self.log(f"held out {name}: {summary(result)}")
+                self.log(f"{self.kinds[name]} {name}: {summary(result)}")
 
     def share_gradients(self) -> None:
         """Averages gradients and the clock, on which the rate depends, over the processes, so that they stay equal."""

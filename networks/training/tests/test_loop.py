@@ -11,6 +11,7 @@ import sys
 import threading
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -356,6 +357,54 @@ def test_settings_can_change_before_a_generation_is_complete(tmp_path, changed, 
     other.close()
     with pytest.raises(LoopError, match=r"started with other settings \(nodes\)"):
         loop.Loop(folder, FakeProgram(), {"nodes": 5}, "1")
+
+
+class Killed(BaseException):
+    """Ends a loop where it is raised."""
+
+
+@pytest.mark.parametrize("moved", range(7))
+def test_a_loop_that_is_killed_while_its_settings_change_goes_on(tmp_path, monkeypatch, moved):
+    """Each folder that stays is whole, and of the settings in the manifest, wherever the loop is killed."""
+    folder = tmp_path / "loop"
+    began = loop.Loop(folder, FakeProgram(), {"games": 9}, "1").folder
+    part = folder / "gen-0001" / "games-best-1"
+    for name in [*MADE, "gen-0001/games-best-1/manifest.json", "gen-0001/games-best-1/positions-00001.vis"]:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    whole = sorted(path.name for path in part.iterdir())
+    began.generations.append({"generation": 0, "network": "x"})
+    began.manifest["current"] = {"games": generation(1, (1, 0, 1), "gen-0")["games"]}
+    began.save()
+    began.close()
+    moves = [0]
+    rename, unlink = Path.rename, Path.unlink
+
+    def killed_rename(path: Path, target: Path) -> Path:
+        if moves[0] == moved:
+            raise Killed
+        moves[0] += 1
+        return rename(path, target)
+
+    def killed_rmtree(path: Path) -> None:
+        # The file without which a part cannot be resumed goes first.
+        for found in sorted(path.rglob("manifest.json")):
+            unlink(found)
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", killed_rename)
+        patched.setattr("scorn_training.folder.shutil", SimpleNamespace(rmtree=killed_rmtree))
+        with pytest.raises(Killed):
+            loop.Loop(folder, FakeProgram(), {"engine": "--temperature 2"}, "1")
+    again = loop.Loop(folder, FakeProgram(), {}, "1").folder
+    assert again.current == {} and not (folder / "removed").exists()
+    if part.exists():
+        assert sorted(path.name for path in part.iterdir()) == whole
+    is_changed = again.settings.engine == "--temperature 2"
+    left = [name for name in MADE if (folder / name).exists()]
+    assert left == MADE[:1] if is_changed else len(left) == len(MADE) - moved
+    assert is_changed == (moved == 6)
 
 
 def called(monkeypatch, *arguments: object) -> int:

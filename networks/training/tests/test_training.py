@@ -1,5 +1,6 @@
 """Tests of the parts that must agree with the engine: planes, policy indices, masks, export."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from scorn_training import dense, model, play, policy, records, train, verify
-from scorn_training.batches import Targets
+from scorn_training import dense, model, play, policy, records, selfplay, train, verify
+from scorn_training.batches import Targets, is_held_out
 from scorn_training.export import export
 from scorn_training.export import main as export_main
 
@@ -134,12 +135,13 @@ def write_records(path: Path, many: np.ndarray) -> None:
 SIZES = '{"channels": 16, "hidden": 16, "blocks": 1}'
 
 
-# A program that writes the batches of `scorn train batches`: random positions, each with one move and a value.
+# A program that writes the batches of `scorn train batches`, or one of `scorn train held-out`: random positions, each
+# with one move and a value.
 PROGRAM = """#!{python}
 import json, sys
 import numpy as np
 options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
-count, first = int(options["--batch"]), int(options["--from"])
+count, first = int(options.get("--batch", 512)), int(options.get("--from", 0))
 sys.stdout.write(json.dumps({{"format": "scorn-dense-batches-1", "inputs": 36, "rows": 1858, "batch": count,
     "from": first, "plies_unit": 20.0}}) + "\\n")
 sys.stdout.flush()
@@ -156,6 +158,8 @@ while True:
     for array in (drawn, np.full((count, 5), 322, "<u2"), policy, values):
         body += array.tobytes() + bytes(-array.nbytes % 8)
     sys.stdout.buffer.write(np.array([count, 5, len(body)], "<u4").tobytes() + body)
+    if sys.argv[2] == "held-out":
+        break
 """
 
 
@@ -200,6 +204,33 @@ def test_an_interrupted_run_gives_the_same_network(tmp_path: Path):
             run_training(tmp_path / "other", "--decay", f"{tmp_path}/run/checkpoint.pt", *steps, *common)
     # A run that cannot start leaves no folder.
     assert not (tmp_path / "other").exists()
+
+
+def write_searched(path: Path, flags: list[int]) -> str:
+    positions = np.zeros(len(flags), selfplay.POSITION)
+    positions["flags"] = flags
+    selfplay.Searched(positions, np.zeros(0, selfplay.ENTRY)).write(path)
+    return str(path)
+
+
+def test_searched_positions_are_tested_if_they_are_held_out_or_of_another_file(tmp_path: Path):
+    common = [*program(tmp_path), "--config", SIZES, "--steps", "4", "--test-every", "2"]
+    game, held_out = 1 << 4, 1 << 4 | records.HELD_OUT
+    marked = write_searched(tmp_path / "marked.vis", [game, game, held_out])
+    unmarked = write_searched(tmp_path / "unmarked.vis", [game, game])
+    empty = write_searched(tmp_path / "empty.vis", [])
+    write_records(tmp_path / "games.rec", record_of(chess.Board()))
+    names = [marked, unmarked, empty, tmp_path / "games.rec"]
+    assert [is_held_out(Path(name)) for name in names] == [True, False, False, True]
+    with pytest.raises(ValueError, match="unmarked.vis is given to both --data and --test.*not in --data"):
+        run_training(tmp_path / "run", "--data", f"{unmarked}:1", "--test", unmarked, *common)
+    assert not (tmp_path / "run").exists()
+    run_training(tmp_path / "run", "--data", f"{marked}:1", "--test", marked, "--test", unmarked, *common)
+    lines = (tmp_path / "run" / "log.txt").read_text().splitlines()
+    # Each step once, also the last.
+    tested = [re.search(r"step (\d+) .*?M (.*?):", line).groups() for line in lines]
+    tests = [f"held out {marked}", f"test {unmarked}"]
+    assert tested == [(step, test) for step in "24" for test in tests]
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path):
