@@ -48,8 +48,8 @@ pub struct ConvertArgs {
     /// Fixed batch size, which OpenVINO and TensorRT run faster; by default any size is possible.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub batch: Option<u32>,
-    /// Input planes of an ONNX model, if they are not the classical ones and it has no metadata that says so (lc0's
-    /// leela2onnx writes none).
+    /// Input planes of an ONNX model whose metadata does not name them, such as those of lc0's leela2onnx; the
+    /// classical ones by default.
     #[arg(long, value_name = "NAME", value_parser = input_format)]
     pub input_format: Option<InputFormat>,
     /// Overwrite the output if it exists.
@@ -80,6 +80,14 @@ fn convert_file(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
         Some(path) => path.clone(),
         None => default_output(&args.network, if is_onnx { ".pb.gz" } else { ".onnx" })?,
     };
+    let endings = [".onnx", ".pb", ".pb.gz"];
+    if !endings.iter().any(|ending| has_ending(&output, ending)) {
+        bail!(
+            "{}: the name of a network ends in {}",
+            output.display(),
+            endings.join(", ")
+        );
+    }
     let network = args.network.display();
     match has_ending(&output, ".pb") || has_ending(&output, ".pb.gz") {
         true if is_onnx => return wrap(args, built_in, &output),

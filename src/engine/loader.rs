@@ -86,6 +86,8 @@ struct LoaderState {
     loads: u64,
     /// Whether a network beside the main one failed to load.
     is_incomplete: bool,
+    /// The last error that was reported for these options, in this game.
+    reported: Option<String>,
     /// The networks that were loaded last.
     loaded: [Option<Loaded>; Role::ALL.len()],
     /// Backends that are not in use, but will be soon.
@@ -194,6 +196,7 @@ impl Loader {
             numbers: LoadNumbers::default(),
             loads: 0,
             is_incomplete: false,
+            reported: None,
             loaded: Default::default(),
             standby: Vec::new(),
             stand_in: None,
@@ -209,7 +212,8 @@ impl Loader {
 
     /// Starts loading the networks that `options` need, unless they are loaded or being loaded, and warms them up
     /// afterwards. Networks that only one of `soon` needs stay loaded if they are. `done` receives the result, which is
-    /// the networks' description or the error, and later errors.
+    /// the networks' description or the error, and later errors; an error that another attempt repeats in the same game
+    /// is not reported again.
     pub fn request(
         &self,
         options: &Options,
@@ -229,6 +233,9 @@ impl Loader {
             drop(state);
             drop(unused);
             return;
+        }
+        if !same {
+            state.reported = None;
         }
         state.requested = Some(options.clone());
         state.result = Err(NotLoaded::NotYet);
@@ -290,14 +297,19 @@ impl Loader {
         let done = &request.done;
         let result = self.load(request);
         let loaded = result.as_ref().ok().map(|loaded| loaded.networks.clone());
-        let report = || match &result {
+        let report = |reported: Option<&str>| match &result {
             Ok(loaded) => {
                 if let Some(problem) = &loaded.problem {
                     done(Err(problem.clone()));
                 }
                 done(Ok(loaded.networks.describe()));
             }
-            Err(error) => done(Err(format!("{error:#}"))),
+            Err(error) => {
+                let text = format!("{error:#}");
+                if reported != Some(&*text) {
+                    done(Err(text));
+                }
+            }
         };
         self.finish(request, &result, report);
         let Some(networks) = loaded else { return };
@@ -425,9 +437,11 @@ impl Loader {
         Some(Networks::alone(evaluator))
     }
 
-    /// Before a new game: clears the caches. A network that failed to load may exist now.
+    /// Before a new game: clears the caches. A network that failed to load may exist now, and if not, the error is
+    /// reported again.
     pub fn clear_caches(&self) {
         let mut state = self.slot.lock();
+        state.reported = None;
         if std::mem::take(&mut state.is_incomplete) {
             state.requested = None;
         }
@@ -527,17 +541,17 @@ impl Loader {
             .unwrap_or_else(|_| Err(anyhow!("the backend crashed while loading the network")))
     }
 
-    /// Stores the result, unless a newer request supersedes it.
+    /// Stores the result, unless a newer request supersedes it. `report` receives the error that was reported last.
     fn finish(
         &self,
         request: &Request,
         result: &anyhow::Result<LoadedNetworks>,
-        report: impl FnOnce(),
+        report: impl FnOnce(Option<&str>),
     ) {
         let mut state = self.slot.lock();
         if state.is_latest(request.number) {
             // Reported first: the message must precede those of searches that wait for the network.
-            report();
+            report(state.reported.as_deref());
             state.is_incomplete = result.as_ref().is_ok_and(|loaded| loaded.problem.is_some());
             state.result = match result {
                 Ok(loaded) => {
@@ -545,6 +559,10 @@ impl Loader {
                     Ok(loaded.networks.clone())
                 }
                 Err(error) => Err(NotLoaded::Failed(format!("{error:#}"))),
+            };
+            state.reported = match &state.result {
+                Err(NotLoaded::Failed(text)) => Some(text.clone()),
+                _ => None,
             };
             self.loading_ended(state);
         }
@@ -752,6 +770,34 @@ mod tests {
         assert_eq!(counts.get(), (1, 2));
         options.set("OpponentWeights", "there").unwrap();
         assert!(request(&loader, &options).unwrap().opponent.is_some());
+    }
+
+    /// Each search tries again.
+    #[test]
+    fn an_error_that_repeats_is_reported_once_in_a_game() {
+        let load = |_: &Options, _: Role| -> anyhow::Result<Arc<dyn Evaluator>> {
+            Err(anyhow!("it is missing"))
+        };
+        let loader = Loader::new(Arc::new(load));
+        let (sender, results) = channel();
+        let reported = |options: &Options| {
+            let sender = sender.clone();
+            let done = move |result| sender.send(result).unwrap();
+            loader.request(options, &[], Retry::Yes, done);
+            let failed = NotLoaded::Failed("it is missing".into());
+            let waited = loader.wait(&StopSignal::default(), None);
+            assert_eq!(waited.err(), Some(failed));
+            results.try_iter().collect::<Vec<Result<String, String>>>()
+        };
+        let error = [Err("it is missing".to_owned())];
+        let options = Options::default();
+        assert_eq!(reported(&options), error);
+        assert!(reported(&options).is_empty());
+        assert_eq!(reported(&weights("another")), error);
+        assert_eq!(reported(&options), error);
+        loader.clear_caches();
+        assert_eq!(reported(&options), error);
+        assert!(reported(&options).is_empty());
     }
 
     /// A network that says which file it is from.

@@ -2,9 +2,12 @@
 
 mod faults;
 
-use std::sync::{
-    atomic::AtomicUsize,
-    mpsc::{Receiver, channel},
+use std::{
+    sync::{
+        atomic::AtomicUsize,
+        mpsc::{Receiver, channel},
+    },
+    time::Instant,
 };
 
 use shakmaty::Chess;
@@ -115,6 +118,32 @@ fn on_a_short_clock_the_built_in_network_stands_in_for_one_that_is_being_loaded(
     };
     assert!(answer_to(&mut engine, &ended, &memory, go).best.is_some());
     assert!(!memory.has_noted("built-in"));
+}
+
+/// A clock that is far ahead of a command's time.
+struct Ahead(SystemClock);
+
+impl Clock for Ahead {
+    fn now(&self) -> Duration {
+        self.0.now() + Duration::from_secs(3600)
+    }
+}
+
+#[test]
+fn the_wait_for_a_network_counts_from_the_command() {
+    let (load, is_released) = slow_load();
+    let (mut engine, memory, ended) = engine(load);
+    engine.clock = Arc::new(Ahead(SystemClock::default()));
+    let go = Go {
+        movetime: Some(Duration::from_secs(40)),
+        received: Some(Duration::ZERO),
+        ..Go::default()
+    };
+    let begun = Instant::now();
+    assert!(answer_to(&mut engine, &ended, &memory, go).best.is_some());
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(memory.has_noted("still being loaded and time runs out"));
+    is_released.store(true, Ordering::Relaxed);
 }
 
 #[test]

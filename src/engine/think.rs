@@ -56,7 +56,7 @@ pub(super) struct Task {
     pub limits: Limits,
     /// When the search was requested.
     pub received: Duration,
-    /// Maximum wait for a network that is being loaded; `None` is no limit.
+    /// Maximum wait for a network that is being loaded, from `received`; `None` is no limit.
     pub patience: Option<Duration>,
     /// Seed of all random choices.
     pub seed: u64,
@@ -129,8 +129,7 @@ impl Task {
             self.report_end_of_game();
             return Answer::default();
         }
-        let deadline = self.patience.map(|patience| Instant::now() + patience);
-        match self.loader.wait_for_numbers(&self.stop, deadline) {
+        match self.loader.wait_for_numbers(&self.stop, self.deadline()) {
             Ok((networks, numbers)) => {
                 if let Some(text) = self.announcement.lock().take() {
                     self.listener.note(&text);
@@ -153,6 +152,13 @@ impl Task {
                 self.think_with_stand_in("there is no usable network (see above)")
             }
         }
+    }
+
+    /// Until when a network that is being loaded is waited for.
+    fn deadline(&self) -> Option<Instant> {
+        let passed = self.clock.now().saturating_sub(self.received);
+        let left = self.patience?.saturating_sub(passed);
+        Some(Instant::now() + left)
     }
 
     /// A missing network is no reason to forfeit a game: the built-in one, which needs no library, finds the move, in a

@@ -195,13 +195,19 @@ fn read_open(file: File, max_bytes: u64) -> io::Result<Vec<u8>> {
         true => max_bytes.min(MAX_DEVICE_BYTES),
         false => max_bytes,
     };
+    let too_large = || {
+        let text = format!("it is larger than {max_bytes} bytes");
+        io::Error::new(io::ErrorKind::FileTooLarge, text)
+    };
+    if metadata.is_file() && metadata.len() > max_bytes {
+        return Err(too_large());
+    }
     let mut bytes = Vec::with_capacity(metadata.len().min(max_bytes) as usize);
     file.take(max_bytes + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > max_bytes {
-        let text = format!("it is larger than {max_bytes} bytes");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+    match bytes.len() as u64 > max_bytes {
+        true => Err(too_large()),
+        false => Ok(bytes),
     }
-    Ok(bytes)
 }
 
 /// As [`read_text`], for a thread that must not wait: pipes and terminals, whose contents may never come, are refused.
@@ -295,7 +301,7 @@ fn is_device(metadata: &Metadata) -> bool {
 mod tests {
     use super::*;
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
-    use std::io::Write;
+    use std::io::{Seek, Write};
 
     fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -418,6 +424,10 @@ mod tests {
             read(small.path(), 7).unwrap_err().kind(),
             io::ErrorKind::FileTooLarge
         );
+        // It is refused before it is read. The clones share their place in the file.
+        let mut large = File::open(small.path()).unwrap();
+        assert!(read_open(large.try_clone().unwrap(), 7).is_err());
+        assert_eq!(large.stream_position().unwrap(), 0);
         let (mut text, mut line) = (&b"long line\nnext\nlast"[..], Vec::new());
         assert_eq!(read_line(&mut text, &mut line, 4).unwrap(), LineEnd::Cut);
         skip_line(&mut text).unwrap();

@@ -324,7 +324,7 @@ pub(crate) fn value_heads(weights: &proto::Weights) -> Vec<String> {
         .collect()
 }
 
-/// The head with this name, or the first.
+/// The head with this name, in any case, or the first.
 fn choose<S>(
     sources: Vec<S>,
     name_of: impl Fn(&S) -> &str,
@@ -334,12 +334,12 @@ fn choose<S>(
     let available = sources.iter().map(&name_of).collect::<Vec<_>>().join(", ");
     let requested = match requested {
         // lc0's message and option have different names for this head.
-        Some("optimistic_st") => Some("optimistic"),
+        Some(name) if name.eq_ignore_ascii_case("optimistic_st") => Some("optimistic"),
         other => other,
     };
     let found = sources
         .into_iter()
-        .find(|source| requested.is_none_or(|name| name_of(source) == name));
+        .find(|source| requested.is_none_or(|name| name_of(source).eq_ignore_ascii_case(name)));
     found.ok_or_else(|| match requested {
         Some(name) if !available.is_empty() => NetError::NoSuchHead {
             kind,

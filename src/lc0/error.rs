@@ -28,8 +28,11 @@ pub enum NetError {
         /// The first bytes, in hexadecimal.
         found: String,
         /// What the file may be instead; empty or beginning with a semicolon.
-        hint: &'static str,
+        hint: String,
     },
+    /// What was unpacked is a gzip file again.
+    #[error("it was packed by gzip twice: unpack it once")]
+    PackedTwice,
     /// The gzip stream is damaged or cut short.
     #[error("damaged gzip data: {0}")]
     Gzip(io::Error),
@@ -83,6 +86,16 @@ pub enum NetError {
         /// The supported values.
         expected: String,
     },
+    /// The input planes that a model names are not the requested ones.
+    #[error("its metadata entry {entry} names the input planes {stated}, not {requested}")]
+    OtherPlanes {
+        /// The entry.
+        entry: &'static str,
+        /// Those that it names.
+        stated: String,
+        /// The requested ones.
+        requested: String,
+    },
     /// The file needs a newer lc0 than the one whose formats are known here.
     #[error(
         "it needs lc0 {needed}, and this version of Scorn supports formats up to lc0 {known}: a newer Scorn may read it"
@@ -122,7 +135,7 @@ pub enum NetError {
         available: String,
     },
     /// An ONNX model lacks an input or output.
-    #[error("the ONNX model has no {role} named '{expected}'; it has: {found}")]
+    #[error("the ONNX model has no {role} named '{expected}'; it has: {found}{hint}")]
     NoTensor {
         /// `input` or `output`.
         role: &'static str,
@@ -130,6 +143,8 @@ pub enum NetError {
         expected: String,
         /// The available names.
         found: String,
+        /// The metadata entry that can name another; empty or beginning with a semicolon.
+        hint: String,
     },
     /// An ONNX model's input or output has another type or shape.
     #[error("tensor '{tensor}' of the ONNX model is {found}, expected {expected}")]

@@ -8,7 +8,7 @@ use super::{
     format::{InputFormat, MovesLeftFormat, PolicyFormat, Structure, ValueFormat},
     model::{OnnxEncoding, metadata_key},
     net::MAGIC,
-    onnx::read::read_onnx,
+    onnx::read::{metadata, read_onnx},
     proto,
 };
 
@@ -20,16 +20,29 @@ const FLOAT: i32 = 1;
 const OUTPUT_CLASSICAL: i32 = 1;
 const OUTPUT_WDL: i32 = 2;
 
-/// The uncompressed network file (`.pb`) with an ONNX model. Its input planes are of the given format; otherwise of
-/// that in its metadata, or else the classical ones.
+/// The uncompressed network file (`.pb`) with an ONNX model. Its input planes are of the format in its metadata;
+/// otherwise of the given one, or else the classical ones.
 ///
 /// # Errors
-/// When the model is damaged, or its inputs and outputs are not lc0's.
+/// When the model is damaged, its inputs and outputs are not lc0's, or its metadata names other planes than the given
+/// ones.
 pub fn from_onnx(bytes: &[u8], input_format: Option<InputFormat>) -> Result<Vec<u8>, NetError> {
-    refuse_other_encodings(bytes)?;
+    let metadata = metadata(bytes)?;
+    refuse_other_encodings(&metadata)?;
     let model = read_onnx(bytes)?;
-    let metadata = super::onnx::read::metadata(bytes)?.into_iter();
+    let input_format = input_format.unwrap_or(model.input_format);
+    let is_stated = metadata
+        .iter()
+        .any(|(key, _)| key == metadata_key::INPUT_FORMAT);
+    if is_stated && input_format != model.input_format {
+        return Err(NetError::OtherPlanes {
+            entry: metadata_key::INPUT_FORMAT,
+            stated: model.input_format.to_string(),
+            requested: input_format.to_string(),
+        });
+    }
     let license = metadata
+        .into_iter()
         .filter(|(key, _)| metadata_key::LICENSE.contains(&&**key))
         .map(|(_, text)| text)
         .next();
@@ -42,7 +55,7 @@ pub fn from_onnx(bytes: &[u8], input_format: Option<InputFormat>) -> Result<Vec<
         None => MovesLeftFormat::None,
     };
     let network_format = proto::NetworkFormat {
-        input: Some(input_format.unwrap_or(model.input_format).number()),
+        input: Some(input_format.number()),
         output: Some(output),
         network: Some(Structure::Onnx.number()),
         policy: Some(PolicyFormat::Classical.number()),
@@ -78,13 +91,12 @@ pub fn from_onnx(bytes: &[u8], input_format: Option<InputFormat>) -> Result<Vec<
 }
 
 /// lc0 knows its own planes and moves only.
-fn refuse_other_encodings(bytes: &[u8]) -> Result<(), NetError> {
-    let metadata = super::onnx::read::metadata(bytes)?;
-    let mut entries = metadata.into_iter();
+fn refuse_other_encodings(metadata: &[(String, String)]) -> Result<(), NetError> {
+    let mut entries = metadata.iter();
     match entries.find(|(key, _)| key == metadata_key::ENCODING) {
         None => Ok(()),
         Some((key, found)) => Err(NetError::Unsupported {
-            field: key,
+            field: key.clone(),
             found: match found.as_str() {
                 OnnxEncoding::ALPHAZERO => "alphazero (119 planes, 8 x 8 x 73 moves)".to_owned(),
                 _ => format!("{found} (a sparse network)"),

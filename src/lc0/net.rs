@@ -45,12 +45,13 @@ impl Net {
     pub fn parse(bytes: &[u8]) -> Result<Net, NetError> {
         let (raw, ignored_bytes) = unpack(bytes)?;
         wire::check_network(&raw)?;
-        let message = proto::ProtoNet::decode(raw).map_err(|error| NetError::Protobuf {
+        let decoded = proto::ProtoNet::decode(raw.clone());
+        let message = decoded.map_err(|error| NetError::Protobuf {
             what: "network",
             error,
         })?;
         if message.magic() != MAGIC {
-            return Err(not_a_network(bytes));
+            return Err(not_a_network(&raw));
         }
         let format = Format::of(&message)?;
         check_version(message.min_version.as_ref())?;
@@ -180,6 +181,7 @@ fn unpack(bytes: &[u8]) -> Result<(Bytes, usize), NetError> {
     }
     match raw.starts_with(&RAW_PREFIX) {
         true => Ok((raw.into(), ignored)),
+        false if raw.starts_with(&GZIP) => Err(NetError::PackedTwice),
         false => Err(not_a_network(&raw)),
     }
 }
@@ -208,22 +210,32 @@ fn unpack_gzip(bytes: &[u8]) -> Result<(Vec<u8>, usize), NetError> {
 fn not_a_network(bytes: &[u8]) -> NetError {
     let hint = match bytes {
         [b'1' | b'2', b'\n', ..] => {
-            "; it is a network in the old text format: convert it with lc0's tools"
+            Some("it is a network in the old text format: convert it with lc0's tools")
         }
-        [b'v', b'e', b'r', b's', b'i', b'o', b'n', ..] => {
-            "; it is a Git LFS pointer: fetch the file itself"
-        }
-        [b'<', ..] => "; it is a web page: the download failed",
-        [] => "; the file is empty",
         [ONNX_START, ..] => {
-            "; it may be an ONNX model: those are used as they are, by names that end in .onnx"
+            Some("it may be an ONNX model: those are used as they are, by names that end in .onnx")
         }
-        _ => "",
+        _ => failed_download(bytes),
     };
     let found = bytes.iter().take(8).map(|byte| format!("{byte:02x}"));
     NetError::NotANetwork {
         found: found.collect::<Vec<_>>().join(" "),
-        hint,
+        hint: hint.map_or_else(String::new, |hint| format!("; {hint}")),
+    }
+}
+
+/// What came in the place of a network of any kind, if that is recognised. No network and no ONNX model begins like
+/// this.
+pub(super) fn failed_download(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [] => Some("the file is empty"),
+        _ if bytes.starts_with(b"version") => {
+            Some("it is a Git LFS pointer: fetch the file itself")
+        }
+        _ if bytes.trim_ascii_start().starts_with(b"<") => {
+            Some("it is a web page: the download failed")
+        }
+        _ => None,
     }
 }
 
@@ -242,6 +254,7 @@ mod tests {
         assert!(error(b"").contains("the file is empty"));
         assert!(error(b"2\n0.1 0.2").contains("old text format"));
         assert!(error(b"version https://git-lfs").contains("Git LFS"));
+        assert!(error(b"\n\n<!DOCTYPE html>").contains("a web page"));
         assert!(error(&[0x1f, 0x8b, 8, 0, 0]).contains("gzip"));
         assert!(error(&[0x0d, 0xc0, 0x01, 0, 0, 0xff]).contains("damaged network"));
         assert!(
@@ -299,6 +312,12 @@ mod tests {
             assert!(unpacked(&packed[..end]).is_err(), "{end}");
         }
         assert!(error(&pack(b"other bytes")).contains("6f 74 68 65 72"));
+    }
+
+    #[test]
+    fn a_network_that_was_packed_twice_is_recognised() {
+        let twice = pack(&pack(&[&RAW_PREFIX[..], b"\x12\x03GPL"].concat()));
+        assert_eq!(error(&twice), "it was packed by gzip twice: unpack it once");
     }
 
     /// bgzip and others write a file in parts.

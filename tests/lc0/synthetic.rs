@@ -220,11 +220,16 @@ fn every_head_of_a_multihead_network() {
         net.describe().policy_heads,
         ["vanilla", "optimistic", "soft", "opponent"]
     );
-    let options = ConvertOptions {
-        policy_head: Some("hard".to_owned()),
+    let heads = |policy: &str, value: &str| ConvertOptions {
+        policy_head: Some(policy.to_owned()),
+        value_head: Some(value.to_owned()),
         ..Default::default()
     };
-    let error = to_onnx(&net, &options).unwrap_err().to_string();
+    let bytes = |policy, value| to_onnx(&net, &heads(policy, value)).unwrap().bytes;
+    for policy in ["OPTIMISTIC", "optimistic_st", "Optimistic_ST"] {
+        assert!(bytes(policy, "Q") == bytes("optimistic", "q"), "{policy}");
+    }
+    let error = to_onnx(&net, &heads("hard", "q")).unwrap_err().to_string();
     assert_eq!(
         error,
         "no policy head 'hard' in this network; it has: vanilla, optimistic, soft, opponent"

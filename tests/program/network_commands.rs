@@ -228,6 +228,16 @@ fn what_cannot_be_converted_is_rejected_with_the_reason_and_nothing_is_written()
         (&alphazero, &out, "alphazero"),
         (Path::new(TINY), &at("out.onnx"), "is an ONNX model already"),
         (&packed, &out, "is not an ONNX model"),
+        (
+            &packed,
+            &at("m.txt"),
+            "the name of a network ends in .onnx, .pb, .pb.gz",
+        ),
+        (
+            Path::new(TINY),
+            &at("net.onxx"),
+            "the name of a network ends in .onnx, .pb, .pb.gz",
+        ),
         (Path::new("<built in>"), &out, "(a sparse network)"),
         (
             Path::new("<built in>"),
@@ -321,6 +331,29 @@ fn a_network_file_has_the_planes_and_the_licence_of_its_model() {
         "{described}"
     );
     assert!(described.contains("GPL-3.0-or-later"), "{described}");
+}
+
+/// The planes decide what the network computes: those that its model names are not replaced.
+#[test]
+fn planes_that_a_model_names_are_not_replaced_by_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let [packed, model, again] = ["a.pb.gz", "a.onnx", "b.pb.gz"].map(at);
+    let convert_as = |from: &Path, to: &Path, format: &str| {
+        let (from, to) = (from.to_str().unwrap(), to.to_str().unwrap());
+        scorn(&["convert", from, to, "--input-format", format])
+    };
+    let canonical = "INPUT_112_WITH_CANONICALIZATION";
+    stdout(&convert_as(Path::new(TINY), &packed, canonical));
+    // It names its planes now.
+    stdout(&convert(&packed, &model));
+    let refused = convert_as(&model, &again, "INPUT_CLASSICAL_112_PLANE");
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{error}");
+    let names = format!("lc0.input_format names the input planes {canonical}, not INPUT_CLASSICAL");
+    assert!(error.contains(&names), "{error}");
+    assert!(!again.exists());
+    stdout(&convert_as(&model, &again, canonical));
 }
 
 #[test]

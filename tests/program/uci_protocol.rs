@@ -559,13 +559,20 @@ fn node_limits_replace_missing_gui_limits() {
 #[test]
 fn a_bad_network_is_an_error_but_not_fatal() {
     let mut session = Session::with(&["--backend", "nosuch"]);
-    session.send_and_sync("position startpos");
-    let (best, lines) = session.go("go nodes 10");
-    assert_legal(None, "", &best);
-    assert!(
-        lines.iter().any(|l| l.starts_with("info string error: ")),
-        "{lines:?}"
-    );
+    let errors = |lines: &[String]| {
+        let is_error = |line: &&String| line.starts_with("info string error: no backend 'nosuch'");
+        lines.iter().filter(is_error).count()
+    };
+    assert_eq!(errors(&session.send_and_sync("position startpos")), 1);
+    // Once a game, although each search tries again.
+    for (command, expected) in [("stop", 0), ("ucinewgame", 1), ("stop", 0)] {
+        session.send(command);
+        let (best, lines) = session.go("go nodes 10");
+        assert_legal(None, "", &best);
+        assert_eq!(errors(&lines), expected, "{lines:?}");
+        let is_explained = |line: &String| line.contains("there is no usable network (see above)");
+        assert!(lines.iter().any(is_explained), "{lines:?}");
+    }
     session.send("setoption name Backend value hash");
     assert_legal(None, "", &session.go("go nodes 10").0);
 }

@@ -19,7 +19,7 @@ use crate::lc0::{
         ALPHAZERO_PLANES, ALPHAZERO_POLICY, AlphaZeroMoves, ConvertOptions, DataType, OnnxEncoding,
         OnnxModel, metadata_key, tensor_name,
     },
-    net::{GZIP, Net, RAW_PREFIX},
+    net::{GZIP, Net, RAW_PREFIX, failed_download},
     policy_list::POLICY_SIZE,
     wire,
 };
@@ -39,12 +39,17 @@ pub fn read_onnx_as(bytes: &[u8], encoding: Option<OnnxEncoding>) -> Result<Onnx
         let entry = model.metadata_props.iter().find(|entry| entry.key() == key);
         entry.map(|entry| entry.value().to_owned())
     };
+    let named = |entry, default| Naming {
+        given: metadata(entry),
+        default,
+        entry: Some(entry),
+    };
     let names = Names {
-        input: metadata(metadata_key::INPUT),
-        policy: metadata(metadata_key::POLICY),
-        wdl: metadata(metadata_key::WDL),
-        value: metadata(metadata_key::VALUE),
-        mlh: metadata(metadata_key::MLH),
+        input: named(metadata_key::INPUT, tensor_name::INPUT),
+        policy: named(metadata_key::POLICY, tensor_name::POLICY),
+        wdl: named(metadata_key::WDL, tensor_name::WDL),
+        value: named(metadata_key::VALUE, tensor_name::VALUE),
+        mlh: named(metadata_key::MLH, tensor_name::MLH),
     };
     let input_format = match metadata(metadata_key::INPUT_FORMAT) {
         None => InputFormat::Classical112,
@@ -55,7 +60,7 @@ pub fn read_onnx_as(bytes: &[u8], encoding: Option<OnnxEncoding>) -> Result<Onnx
         Some(OnnxEncoding::ALPHAZERO) => OnnxEncoding::AlphaZero,
         _ => OnnxEncoding::Lc0,
     });
-    let mut found = find_tensors(&model, names, encoding, input_format)?;
+    let mut found = find_tensors(&model, &names, encoding, input_format)?;
     let changed = widen_interface(&mut model, &mut found);
     Ok(finish(model, found, bytes, changed))
 }
@@ -87,14 +92,19 @@ pub(crate) fn embedded_model(net: &Net, options: &ConvertOptions) -> Result<Onnx
     }
     let embedded = net.embedded_onnx()?;
     let mut model = decode_for_runtime(embedded.model())?;
-    let names = Names {
-        input: embedded.input_planes.clone(),
-        policy: embedded.output_policy.clone(),
-        wdl: embedded.output_wdl.clone(),
-        value: embedded.output_value.clone(),
-        mlh: embedded.output_mlh.clone(),
+    let named = |given: &Option<String>, default| Naming {
+        given: given.clone(),
+        default,
+        entry: None,
     };
-    let mut found = find_tensors(&model, names, OnnxEncoding::Lc0, net.format().input)?;
+    let names = Names {
+        input: named(&embedded.input_planes, tensor_name::INPUT),
+        policy: named(&embedded.output_policy, tensor_name::POLICY),
+        wdl: named(&embedded.output_wdl, tensor_name::WDL),
+        value: named(&embedded.output_value, tensor_name::VALUE),
+        mlh: named(&embedded.output_mlh, tensor_name::MLH),
+    };
+    let mut found = find_tensors(&model, &names, OnnxEncoding::Lc0, net.format().input)?;
     let metadata_entry = metadata_of(&model);
     let agrees = |entry: &(&str, String)| {
         metadata_entry
@@ -121,15 +131,14 @@ fn graph_of(model: &ModelProto) -> Result<&GraphProto, NetError> {
 
 /// Checks the bytes of a model and decodes them.
 pub(crate) fn decode(bytes: &[u8]) -> Result<ModelProto, NetError> {
-    let hint = match bytes {
-        [] => Some("the file is empty"),
-        _ if bytes.starts_with(&GZIP) => Some(
+    let hint = if bytes.starts_with(&GZIP) {
+        Some(
             "it is packed by gzip: lc0's networks need names that end in .pb.gz, others have to be unpacked",
-        ),
-        _ if bytes.starts_with(&RAW_PREFIX) => {
-            Some("it is one of lc0's networks, whose names have to end in .pb or .pb.gz")
-        }
-        _ => None,
+        )
+    } else if bytes.starts_with(&RAW_PREFIX) {
+        Some("it is one of lc0's networks, whose names have to end in .pb or .pb.gz")
+    } else {
+        failed_download(bytes)
     };
     if let Some(hint) = hint {
         return Err(NetError::NotAModel { hint });
@@ -149,13 +158,34 @@ fn input_format(name: &str) -> Result<InputFormat, NetError> {
     })
 }
 
-/// Names of tensors, where the file contains them.
+/// How the tensors are named.
 struct Names {
-    input: Option<String>,
-    policy: Option<String>,
-    wdl: Option<String>,
-    value: Option<String>,
-    mlh: Option<String>,
+    input: Naming,
+    policy: Naming,
+    wdl: Naming,
+    value: Naming,
+    mlh: Naming,
+}
+
+/// How a tensor is named.
+struct Naming {
+    /// The name that the file contains, if it does.
+    given: Option<String>,
+    /// lc0's name.
+    default: &'static str,
+    /// The metadata entry that may contain another name; `None` where the metadata is not used.
+    entry: Option<&'static str>,
+}
+
+impl Naming {
+    /// The name that the file contains; an empty one is none.
+    fn given(&self) -> Option<&str> {
+        self.given.as_deref().filter(|name| !name.is_empty())
+    }
+
+    fn name(&self) -> &str {
+        self.given().unwrap_or(self.default)
+    }
 }
 
 /// Maximum fixed batch size of a model: memory for a whole batch is needed.
@@ -163,27 +193,15 @@ const MAX_BATCH: i64 = 65536;
 
 fn find_tensors(
     model: &ModelProto,
-    names: Names,
+    names: &Names,
     encoding: OnnxEncoding,
     input_format: InputFormat,
 ) -> Result<OnnxModel, NetError> {
     let graph = graph_of(model)?;
-    let planes = match encoding {
-        OnnxEncoding::Lc0 => PLANES,
-        OnnxEncoding::AlphaZero => ALPHAZERO_PLANES,
-    };
-    let dims = [planes as i64, 8, 8];
-    let (input, batch) = required(
-        "input",
-        &graph.input,
-        names.input,
-        tensor_name::INPUT,
-        &dims,
-    )?;
+    let (input, batch) = find_input(graph, &names.input, encoding)?;
     let outputs = &graph.output;
     let policy = |dims: &[i64]| {
-        let name = names.policy.clone();
-        let found = required("output", outputs, name, tensor_name::POLICY, dims);
+        let found = required("output", outputs, &names.policy, dims);
         found.map(|(name, _)| name)
     };
     let (policy, alphazero) = match encoding {
@@ -194,11 +212,10 @@ fn find_tensors(
         OnnxEncoding::Lc0 => planes_read(graph, &input),
         OnnxEncoding::AlphaZero => PlaneSet::ALL,
     };
-    let wdl = optional_output(outputs, names.wdl, tensor_name::WDL, &[3])?;
-    let value = optional_output(outputs, names.value, tensor_name::VALUE, &[1])?;
+    let wdl = optional_output(outputs, &names.wdl, &[3])?;
+    let value = optional_output(outputs, &names.value, &[1])?;
     if wdl.is_none() && value.is_none() {
-        let either = format!("{}' or '{}", tensor_name::WDL, tensor_name::VALUE);
-        return Err(no_tensor("output", &either, outputs));
+        return Err(no_tensor("output", &[&names.wdl, &names.value], outputs));
     }
     Ok(OnnxModel {
         input,
@@ -207,40 +224,65 @@ fn find_tensors(
         policy,
         wdl,
         value,
-        mlh: optional_output(outputs, names.mlh, tensor_name::MLH, &[1])?,
+        mlh: optional_output(outputs, &names.mlh, &[1])?,
         batch,
         ..inspected(graph, input_format)
     })
+}
+
+/// The input planes, and their batch size if that is fixed.
+fn find_input(
+    graph: &GraphProto,
+    naming: &Naming,
+    encoding: OnnxEncoding,
+) -> Result<(String, Option<usize>), NetError> {
+    let find = |planes: usize| required("input", &graph.input, naming, &[planes as i64, 8, 8]);
+    match encoding {
+        OnnxEncoding::AlphaZero => find(ALPHAZERO_PLANES),
+        OnnxEncoding::Lc0 => find(PLANES).map_err(|error| match error {
+            NetError::TensorShape {
+                tensor,
+                found,
+                expected,
+            } if naming.entry.is_some() && find(ALPHAZERO_PLANES).is_ok() => {
+                NetError::TensorShape {
+                    tensor,
+                    found,
+                    expected: format!(
+                        "{expected}; for AlphaZero's planes set NetworkEncoding alphazero"
+                    ),
+                }
+            }
+            error => error,
+        }),
+    }
 }
 
 /// The tensor that the file names, or else the one with lc0's name, and its batch size if that is fixed.
 fn required(
     role: &'static str,
     tensors: &[ValueInfo],
-    name: Option<String>,
-    default: &str,
+    naming: &Naming,
     dims: &[i64],
 ) -> Result<(String, Option<usize>), NetError> {
-    let name = name.filter(|name| !name.is_empty());
-    let name = name.unwrap_or_else(|| default.to_owned());
+    let name = naming.name();
     let tensor = tensors.iter().find(|tensor| tensor.name() == name);
-    let tensor = tensor.ok_or_else(|| no_tensor(role, &name, tensors))?;
+    let tensor = tensor.ok_or_else(|| no_tensor(role, &[naming], tensors))?;
     let batch = check(tensor, dims)?;
-    Ok((name, batch))
+    Ok((name.to_owned(), batch))
 }
 
 /// An output that the file names must exist; otherwise the output with lc0's name is used if it exists.
 fn optional_output(
     outputs: &[ValueInfo],
-    name: Option<String>,
-    default: &str,
+    naming: &Naming,
     dims: &[i64],
 ) -> Result<Option<String>, NetError> {
-    let is_named = name.as_ref().is_some_and(|name| !name.is_empty());
-    if !is_named && !outputs.iter().any(|tensor| tensor.name() == default) {
+    let is_there = |name: &str| outputs.iter().any(|tensor| tensor.name() == name);
+    if naming.given().is_none() && !is_there(naming.default) {
         return Ok(None);
     }
-    required("output", outputs, name, default, dims).map(|(name, _)| Some(name))
+    required("output", outputs, naming, dims).map(|(name, _)| Some(name))
 }
 
 /// The policy output of an AlphaZero network: `find` looks for it with these dimensions.
@@ -343,14 +385,21 @@ fn finish(
     found
 }
 
-fn no_tensor(role: &'static str, expected: &str, tensors: &[ValueInfo]) -> NetError {
+/// The error that none of the expected tensors is there.
+fn no_tensor(role: &'static str, expected: &[&Naming], tensors: &[ValueInfo]) -> NetError {
     let names: Vec<&str> = tensors.iter().map(|tensor| tensor.name()).collect();
+    let wanted: Vec<&str> = expected.iter().map(|naming| naming.name()).collect();
+    let entries: Vec<&str> = expected.iter().filter_map(|naming| naming.entry).collect();
     NetError::NoTensor {
         role,
-        expected: expected.to_owned(),
+        expected: wanted.join("' or '"),
         found: match names.is_empty() {
             true => "none".to_owned(),
             false => names.join(", "),
+        },
+        hint: match entries.is_empty() {
+            true => String::new(),
+            false => format!("; its metadata can name another: {}", entries.join(" or ")),
         },
     }
 }
@@ -416,8 +465,8 @@ fn join(dims: &[i64]) -> String {
 }
 
 fn shape_text(extents: Option<&[Option<&Extent>]>) -> String {
-    let Some(extents) = extents else {
-        return "of unknown shape".to_owned();
+    let Some(extents @ [_, ..]) = extents else {
+        return "without a shape".to_owned();
     };
     let text = |extent: &Option<&Extent>| match extent {
         Some(Extent::Value(value)) => value.to_string(),
@@ -428,4 +477,90 @@ fn shape_text(extents: Option<&[Option<&Extent>]>) -> String {
         "[{}]",
         extents.iter().map(text).collect::<Vec<_>>().join(", ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::graph::value_info, super::proto::Dimension, *};
+
+    fn tensor(name: &str, dims: &[i64]) -> ValueInfo {
+        let extents = dims.iter().map(|&dim| Some(Extent::Value(dim)));
+        let shape = extents.map(|extent| Dimension { extent }).collect();
+        value_info(name, data_type::FLOAT, shape)
+    }
+
+    /// What is wrong with a model that has this input, these outputs and these names of tensors in its metadata.
+    fn error(input: ValueInfo, outputs: &[ValueInfo], names: &[(&str, &str)]) -> String {
+        let entry = |&(key, value): &(&str, &str)| StringStringEntry {
+            key: Some(key.to_owned()),
+            value: Some(value.to_owned()),
+        };
+        let model = ModelProto {
+            ir_version: Some(8),
+            graph: Some(GraphProto {
+                input: vec![input],
+                output: outputs.to_vec(),
+                ..GraphProto::default()
+            }),
+            metadata_props: names.iter().map(entry).collect(),
+            ..ModelProto::default()
+        };
+        read_onnx(&model.encode_to_vec()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_came_in_the_place_of_a_model_is_recognised() {
+        for (bytes, what) in [
+            (&b""[..], "the file is empty"),
+            (b"version https://git-lfs.github.com/spec/v1", "Git LFS"),
+            (b"<!DOCTYPE html>", "a web page"),
+            (b"\n\n<html>", "a web page"),
+        ] {
+            let error = decode(bytes).unwrap_err().to_string();
+            assert!(
+                error.starts_with("not an ONNX model: ") && error.contains(what),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_entries_that_can_name_tensors_are_named() {
+        let planes = |name| tensor(name, &[1, 112, 8, 8]);
+        assert_eq!(
+            error(planes("x"), &[], &[]),
+            "the ONNX model has no input named '/input/planes'; it has: x; its metadata can name another: lc0.input"
+        );
+        let policy = [tensor("p", &[1, 1858])];
+        let mut names = vec![("lc0.input", "x")];
+        let missing = error(planes("x"), &policy, &names);
+        assert!(missing.ends_with(": lc0.output.policy"), "{missing}");
+        names.push(("lc0.output.policy", "p"));
+        assert_eq!(
+            error(planes("x"), &policy, &names),
+            "the ONNX model has no output named '/output/wdl' or '/output/value'; it has: p; its metadata can name \
+             another: lc0.output.wdl or lc0.output.value"
+        );
+    }
+
+    #[test]
+    fn shapes_that_do_not_fit_are_described() {
+        let planes = |number| tensor(tensor_name::INPUT, &[1, number, 8, 8]);
+        let alphazero = error(planes(119), &[], &[]);
+        assert!(
+            alphazero.ends_with("for AlphaZero's planes set NetworkEncoding alphazero"),
+            "{alphazero}"
+        );
+        let other = error(planes(118), &[], &[]);
+        assert!(
+            other.ends_with("expected float32 [batch, 112, 8, 8]"),
+            "{other}"
+        );
+        let scalar = [tensor(tensor_name::POLICY, &[])];
+        let scalar = error(planes(112), &scalar, &[]);
+        assert!(
+            scalar.contains("is float32 without a shape, expected float32 [batch, 1858]"),
+            "{scalar}"
+        );
+    }
 }

@@ -14,9 +14,11 @@ use std::{
 
 use super::{
     error::LoadError,
-    factory::{BackendFactory, BackendInfo, BackendKind, BackendRequest, unknown_backend},
+    factory::{
+        BackendFactory, BackendInfo, BackendKind, BackendRequest, names_of, unknown_backend,
+    },
     merged::merged_on_device,
-    options::{BackendOptions, Setting},
+    options::{BackendOptions, OptionsError, Setting},
 };
 use crate::network::{Advice, Batch, EvaluateError, Evaluator, Info, input::View};
 
@@ -82,6 +84,7 @@ impl BackendFactory for Multiplexing {
         let multiplexer = Multiplexer::new(children, self.0);
         Ok(Arc::new(multiplexer.ok_or(LoadError::GroupsNeeded {
             backend: self.info().name,
+            needed: "the backends to combine",
             example: "backend=cuda,(gpu=0),(gpu=1)",
         })?))
     }
@@ -98,16 +101,18 @@ impl BackendFactory for Check {
     fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
         let tolerance = request.options.fraction(TOLERANCE.key)?;
         let tolerance = tolerance.unwrap_or(DEFAULT_TOLERANCE);
-        let mut children = children(request, &CHECK)?.into_iter();
-        match (children.next(), children.next(), children.next()) {
-            (Some(first), Some(second), None) => {
-                Ok(Arc::new(Checked::new(first, second, tolerance)))
-            }
-            _ => Err(LoadError::GroupsNeeded {
-                backend: CHECK.name,
-                example: "cuda(gpu=0),onnx-cpu(),tolerance=0.01",
-            }),
+        let two_needed = || LoadError::GroupsNeeded {
+            backend: CHECK.name,
+            needed: "two backends",
+            example: "cuda(gpu=0),onnx-cpu(),tolerance=0.01",
+        };
+        // Loading one of another number may take minutes.
+        if request.options.groups().count() != 2 {
+            return Err(two_needed());
         }
+        let children = <[_; 2]>::try_from(children(request, &CHECK)?);
+        let [first, second] = children.map_err(|_| two_needed())?;
+        Ok(Arc::new(Checked::new(first, second, tolerance)))
     }
 }
 
@@ -127,14 +132,38 @@ fn children(
             Ok(factory) => factory,
             Err(_) => combinable(group.text(BACKEND.key).unwrap_or(name), request)?,
         };
-        factory.create(&BackendRequest {
+        let created = factory.create(&BackendRequest {
             options: &group.without(&own),
             note: String::new(),
             is_automatic: false,
             ..request.clone()
-        })
+        });
+        created.map_err(|error| name_origin(error, request.options, combination.name, &own))
     };
     groups.map(child).collect()
+}
+
+/// The error of a member, which says so if it is about a setting that the member inherits.
+fn name_origin(
+    error: LoadError,
+    options: &BackendOptions,
+    combination: &str,
+    own: &[&str],
+) -> LoadError {
+    match error {
+        LoadError::Options(OptionsError::Unknown {
+            backend,
+            key,
+            known,
+        }) if options.text(&key).is_some() => LoadError::Options(OptionsError::Inherited {
+            combination: combination.to_owned(),
+            backend,
+            key,
+            own: own.join(", "),
+            known,
+        }),
+        error => error,
+    }
 }
 
 /// The backend that a group names: one of ours, or the nearest to one of lc0's, which is reported. Only devices can be
@@ -152,11 +181,18 @@ fn combinable<'a>(
         return Ok(factory);
     }
     let is_nearest = |factory: &&dyn BackendFactory| factory.info().is_named_by_lc0(name);
-    let Some(factory) = combinable.clone().find(is_nearest) else {
-        return Err(unknown_backend(name, combinable));
-    };
-    (request.report_progress)(&factory.info().replaces_lc0(name));
-    Ok(factory)
+    if let Some(factory) = combinable.clone().find(is_nearest) {
+        (request.report_progress)(&factory.info().replaces_lc0(name));
+        return Ok(factory);
+    }
+    let mut infos = request.backends.iter().map(|factory| factory.info());
+    match infos.find(|info| info.is_named(name) || info.is_named_by_lc0(name)) {
+        Some(info) => Err(LoadError::NotCombinable {
+            name: info.name,
+            combinable: names_of(combinable),
+        }),
+        None => Err(unknown_backend(name, combinable)),
+    }
 }
 
 /// How batches are distributed.
@@ -373,7 +409,11 @@ mod tests {
     use super::*;
     use crate::{
         chess::{History, moves::legal_moves},
-        network::{BatchTimes, Value, hash::HashEvaluator},
+        network::{
+            BatchTimes, Value,
+            backend::{BACKENDS, factory::with_request},
+            hash::HashEvaluator,
+        },
     };
 
     /// Counts batches, and may shift values.
@@ -486,6 +526,60 @@ mod tests {
             assert_eq!(multiplexer.info().advice.threads, 3);
         }
         assert!(Multiplexer::new(Vec::new(), Distribution::LeastBusy).is_none());
+    }
+
+    /// Why these `BackendOptions` give no backend.
+    fn error(factory: &dyn BackendFactory, options: &str) -> String {
+        let options = BackendOptions::parse(options).unwrap();
+        let (made, _) = with_request("<built in>", &options, |request| {
+            factory.create(&BackendRequest {
+                backends: BACKENDS,
+                ..request
+            })
+        });
+        made.err().unwrap().to_string()
+    }
+
+    #[test]
+    fn what_is_no_device_is_not_combined() {
+        for name in ["multiplexing", "demux", "Check", "hash"] {
+            let error = error(
+                &Multiplexing(Distribution::RoundRobin),
+                &format!("{name}()"),
+            );
+            assert!(error.contains("cannot be combined"), "{error}");
+            assert!(
+                error.contains("auto, sparse, ") && !error.contains("hash,"),
+                "{error}"
+            );
+        }
+        let unknown = error(&Check, "nosuch(),rten()");
+        assert!(unknown.starts_with("no backend 'nosuch'"), "{unknown}");
+    }
+
+    #[test]
+    fn a_check_needs_two_backends() {
+        for options in ["", "rten()", "rten(),rten(),rten()"] {
+            let error = error(&Check, options);
+            assert!(
+                error.starts_with("backend check needs two backends"),
+                "{error}"
+            );
+        }
+        let error = error(&Multiplexing(Distribution::LeastBusy), "");
+        assert!(error.contains("multiplexing needs the backends"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_setting_that_a_member_inherits_is_not_only_its_own() {
+        let inherited = error(&Check, "mode=check,rten(),rten()");
+        assert_eq!(
+            inherited,
+            "BackendOptions: neither check nor rten, which inherits it, has a setting 'mode'; the settings of check \
+             are: backend, tolerance; those of rten: threads"
+        );
+        let own = error(&Check, "rten(mode=check),rten()");
+        assert!(own.contains("rten has no setting 'mode'"), "{own}");
     }
 
     #[test]

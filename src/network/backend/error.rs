@@ -53,13 +53,23 @@ pub enum LoadError {
     /// The network's output is not finite, or its first evaluation fails.
     #[error(transparent)]
     Evaluate(#[from] EvaluateError),
-    /// A backend that combines others was not given any.
+    /// A backend that is no device cannot be one of several.
+    #[error("backend {name} cannot be combined with others; choose among: {combinable}")]
+    NotCombinable {
+        /// The backend.
+        name: &'static str,
+        /// Those that can be.
+        combinable: String,
+    },
+    /// A backend that combines others was not given as many as it needs.
     #[error(
-        "backend {backend} combines other backends and needs their names, for example BackendOptions {example}"
+        "backend {backend} needs {needed}, each with a group in BackendOptions, for example {example}"
     )]
     GroupsNeeded {
         /// The backend.
         backend: &'static str,
+        /// The backends that it needs.
+        needed: &'static str,
         /// What could be given.
         example: &'static str,
     },

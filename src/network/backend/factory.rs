@@ -328,11 +328,16 @@ pub fn unknown_backend<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a dyn BackendFactory>,
 ) -> LoadError {
-    let known = known.into_iter().map(|factory| factory.info().name);
     LoadError::UnknownBackend {
         name: name.to_owned(),
-        known: known.collect::<Vec<_>>().join(", "),
+        known: names_of(known),
     }
+}
+
+/// The names of backends, for errors.
+pub fn names_of<'a>(backends: impl IntoIterator<Item = &'a dyn BackendFactory>) -> String {
+    let names = backends.into_iter().map(|factory| factory.info().name);
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// Evaluates the starting position: finds networks whose output is not finite, and warms the evaluator up.

@@ -73,6 +73,23 @@ pub enum OptionsError {
         /// Those that it has.
         known: String,
     },
+    /// A setting that a member of a combination inherits from it, and that neither has.
+    #[error(
+        "BackendOptions: neither {combination} nor {backend}, which inherits it, has a setting '{key}'; the settings \
+         of {combination} are: {own}; those of {backend}: {known}"
+    )]
+    Inherited {
+        /// The backend that combines others.
+        combination: String,
+        /// The member.
+        backend: String,
+        /// The setting.
+        key: String,
+        /// Those that the combination has.
+        own: String,
+        /// Those that the member has.
+        known: String,
+    },
     /// A setting that no backend has.
     #[error("BackendOptions: no backend has a setting '{key}'; the settings are: {known}")]
     UnknownToAll {

@@ -27,6 +27,7 @@ use crate::{
         Advice, EvaluateError, Evaluator, cores,
         input::{Encoding, InputRows},
     },
+    terminal::counted,
 };
 
 /// Description of `rten`.
@@ -55,7 +56,7 @@ impl BackendFactory for Rten {
         let network = request.network_as(DataType::Float32, false, Operators::Standard)?;
         let refused = |message: String| INFO.refused(&network.name, &message);
         let model = RtenModel::load(&network.onnx).map_err(refused)?;
-        let device = format!("CPU, {threads} thread(s) a session");
+        let device = format!("CPU, {} a session", counted(threads as u64, "thread"));
         let advice = Advice {
             threads: cores().div_ceil(threads),
             minibatch: 8,

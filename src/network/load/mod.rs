@@ -194,9 +194,18 @@ mod tests {
             assert!(!matches!(loaded, Err(LoadError::UnknownBackend { .. })));
             assert!(reported[0].contains(name), "{reported:?}");
         }
-        for name in ["random", "hash", "check", "no-such"] {
+        for (name, exists) in [
+            ("random", true),
+            ("hash", true),
+            ("check", true),
+            ("no-such", false),
+        ] {
             let (loaded, reported) = load("multiplexing", &format!("{name}()"));
-            assert!(matches!(loaded, Err(LoadError::UnknownBackend { .. })));
+            assert!(match loaded {
+                Err(LoadError::NotCombinable { .. }) => exists,
+                Err(LoadError::UnknownBackend { .. }) => !exists,
+                _ => false,
+            });
             assert!(reported.is_empty(), "{reported:?}");
         }
     }

@@ -29,6 +29,7 @@ use crate::{
         },
         cores,
     },
+    terminal::counted,
 };
 
 /// Description of `onnx-cpu`.
@@ -86,11 +87,6 @@ impl OrtBackend for OnnxCpu {
         options: &BackendOptions,
     ) -> Result<SessionPlan, BackendSetupError> {
         let threads = options.threads()?;
-        let data_type = match options.text("precision").unwrap_or("fp32") {
-            "fp32" | "f32" => DataType::Float32,
-            "int8" => DataType::Int8,
-            other => return Err(bad_value("precision", other, "fp32 or int8")),
-        };
         Ok(SessionPlan {
             settings: SessionSettings {
                 provider: Arc::new(CpuProvider),
@@ -99,19 +95,29 @@ impl OrtBackend for OnnxCpu {
                 session_per_size: false,
                 is_lazy: false,
             },
-            device: format!("CPU, {threads} thread(s) a session"),
+            device: format!("CPU, {} a session", counted(threads as u64, "thread")),
             advice: Advice {
                 threads: cores().div_ceil(threads),
                 minibatch: 16,
                 min_batch: 1,
             },
-            data_type,
+            data_type: data_type(options)?,
             max_sessions: MAX_SESSIONS,
             limits_squares: false,
             packed: Packing::Never,
             forms: vec![form(options)?],
             capture: None,
         })
+    }
+}
+
+/// The setting `precision`.
+fn data_type(options: &BackendOptions) -> Result<DataType, BackendSetupError> {
+    let requested = options.text("precision").unwrap_or("fp32");
+    match requested.to_ascii_lowercase().as_str() {
+        "fp32" | "f32" => Ok(DataType::Float32),
+        "int8" => Ok(DataType::Int8),
+        _ => Err(bad_value("precision", requested, "fp32 or int8")),
     }
 }
 
@@ -136,5 +142,19 @@ impl ExecutionProvider for CpuProvider {
             false => builder,
         };
         builder.with_devices(devices(context.runtime, PROVIDER, None), None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_precision_is_named_in_any_case() {
+        let named = |text: &str| data_type(&BackendOptions::parse(text).unwrap());
+        assert_eq!(named("").unwrap(), DataType::Float32);
+        assert_eq!(named("precision=INT8").unwrap(), DataType::Int8);
+        let error = named("precision=FP16").unwrap_err().to_string();
+        assert!(error.contains("precision=FP16 is not fp32"), "{error}");
     }
 }

@@ -130,7 +130,7 @@ fn load(
     let place = runtime.install_place();
     let refused = |message: &str| match backend.explain(message, &place) {
         Some(reason) => info.unavailable(reason),
-        None => info.refused(&name, message),
+        None => refused_with(info, &name, message),
     };
     let evaluator = make_evaluator(info, plan, form, network, runtime.clone(), request)?;
     let mut evaluator = evaluator.map_err(|message| refused(&message))?;
@@ -163,13 +163,18 @@ fn load_checked(
         .map_err(|error| setup_failed(info, error))?;
     let (name, runtime) = (network.name.clone(), runtime.clone());
     let reference = make_evaluator(info, one_session, reference_form, network, runtime, request)?;
-    let reference = reference.map_err(|message| info.refused(&name, &message))?;
+    let reference = reference.map_err(|message| refused_with(info, &name, &message))?;
     let checked = Checked::new(Arc::clone(&evaluator), Arc::new(reference), FORM_TOLERANCE);
     match evaluate_game(&checked) {
         Ok(()) => Ok(evaluator),
-        Err(EvaluateError::Backend { message, .. }) => Err(info.refused(&name, &message)),
+        Err(EvaluateError::Backend { message, .. }) => Err(refused_with(info, &name, &message)),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The error that the backend cannot run the network, with what is for people in ONNX Runtime's message.
+fn refused_with(info: &BackendInfo, network: &str, message: &str) -> LoadError {
+    info.refused(network, &session::without_places(message))
 }
 
 /// The largest difference between the two forms of a graph, in 16 bits.

@@ -283,8 +283,9 @@ pub(super) fn gpu(options: &BackendOptions) -> Result<i32, BackendSetupError> {
 /// A setting that is true or false; false if it is not given.
 pub(super) fn flag(options: &BackendOptions, key: &str) -> Result<bool, BackendSetupError> {
     match options.text(key) {
-        None | Some("false") => Ok(false),
-        Some("true") => Ok(true),
+        None => Ok(false),
+        Some(text) if text.eq_ignore_ascii_case("false") => Ok(false),
+        Some(text) if text.eq_ignore_ascii_case("true") => Ok(true),
         Some(other) => Err(bad_value(key, other, "true or false")),
     }
 }
@@ -292,6 +293,17 @@ pub(super) fn flag(options: &BackendOptions, key: &str) -> Result<bool, BackendS
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flag_is_true_or_false_in_any_case() {
+        let flag = |value: &str| {
+            let options = BackendOptions::parse(&format!("packed={value}")).unwrap();
+            flag(&options, "packed")
+        };
+        assert!(flag("TRUE").unwrap() && !flag("False").unwrap());
+        let error = flag("Yes").unwrap_err().to_string();
+        assert!(error.contains("packed=Yes is not true or false"), "{error}");
+    }
 
     #[test]
     fn batches_are_padded_or_cut_whichever_costs_less() {

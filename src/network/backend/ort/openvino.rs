@@ -34,6 +34,7 @@ use crate::{
         cores,
         source::Network,
     },
+    terminal::counted,
 };
 
 /// Description of `openvino`.
@@ -123,7 +124,10 @@ impl OrtBackend for OpenVino {
             precision => precision,
         };
         Ok(SessionPlan {
-            device: format!("OpenVINO {device}, {shown}, {threads} thread(s) a session"),
+            device: format!(
+                "OpenVINO {device}, {shown}, {} a session",
+                counted(threads as u64, "thread")
+            ),
             settings: SessionSettings {
                 provider: Arc::new(OpenVinoProvider {
                     device,

@@ -156,12 +156,14 @@ impl GraphForm {
 
     /// The setting [`GRAPH`], if it is given.
     pub(super) fn of(options: &BackendOptions) -> Result<Option<GraphForm>, BackendSetupError> {
-        match options.text(GRAPH.key) {
-            None => Ok(None),
-            Some("plain") => Ok(Some(GraphForm::Plain)),
-            Some("fused") => Ok(Some(GraphForm::Fused)),
-            Some("captured") => Ok(Some(GraphForm::Captured)),
-            Some(other) => Err(bad_value(GRAPH.key, other, "plain, fused or captured")),
+        let Some(text) = options.text(GRAPH.key) else {
+            return Ok(None);
+        };
+        let mut forms = [GraphForm::Plain, GraphForm::Fused, GraphForm::Captured].into_iter();
+        let named = forms.find(|form| form.name().eq_ignore_ascii_case(text));
+        match named {
+            Some(form) => Ok(Some(form)),
+            None => Err(bad_value(GRAPH.key, text, "plain, fused or captured")),
         }
     }
 }
@@ -200,4 +202,19 @@ pub(super) fn batch_sizes(
     sizes.sort_unstable();
     sizes.dedup();
     Ok(sizes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_is_named_in_any_case() {
+        let form = |text: &str| GraphForm::of(&BackendOptions::parse(text).unwrap());
+        assert_eq!(form("").unwrap(), None);
+        assert_eq!(form("graph=Plain").unwrap(), Some(GraphForm::Plain));
+        assert_eq!(form("graph=FUSED").unwrap(), Some(GraphForm::Fused));
+        let error = form("graph=Round").unwrap_err().to_string();
+        assert!(error.contains("graph=Round is not plain, fused"), "{error}");
+    }
 }

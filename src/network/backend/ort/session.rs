@@ -532,6 +532,58 @@ fn without_origin(message: &str) -> &str {
         .unwrap_or(message)
 }
 
+/// A message without the places in ONNX Runtime's source, `FILE.cc:LINE SIGNATURE`, which mean nothing to users.
+pub(super) fn without_places(message: &str) -> String {
+    let (mut shown, mut rest) = (String::new(), message);
+    while let Some((before, after)) = around_place(rest) {
+        shown.push_str(before);
+        rest = after;
+    }
+    shown + rest
+}
+
+/// What stands before and after the first such place.
+fn around_place(text: &str) -> Option<(&str, &str)> {
+    let files = [".cc:", ".h:"].into_iter();
+    let ends = files.filter_map(|ending| Some((text.find(ending)?, ending.len())));
+    let (name_end, length) = ends.min()?;
+    let start = text[..name_end].rfind(' ').map_or(0, |space| space + 1);
+    let line = &text[name_end + length..];
+    let signature = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let signature = signature.strip_prefix(' ')?;
+    let rest = signature[signature_length(signature)?..].trim_start();
+    let rest = rest.strip_prefix("const ").unwrap_or(rest);
+    let template = rest
+        .strip_prefix("[with ")
+        .and_then(|types| types.split_once("] "));
+    let rest = template.map_or(rest, |(_, rest)| rest);
+    Some((&text[..start], rest))
+}
+
+/// The length of the signature of a function in a namespace, with which a text begins.
+fn signature_length(text: &str) -> Option<usize> {
+    let open = text.find('(')?;
+    let name = &text[text[..open].rfind(' ').map_or(0, |space| space + 1)..open];
+    if !name.contains("::") {
+        return None;
+    }
+    let mut depth = 0;
+    for (at, character) in text.char_indices().skip_while(|&(at, _)| at < open) {
+        match character {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        let after = &text[at + character.len_utf8()..];
+        // Types of functions and `operator()` have brackets within the signature.
+        let is_end = after.is_empty() || after.starts_with(' ');
+        if character == ')' && depth == 0 && is_end {
+            return Some(at + 1);
+        }
+    }
+    None
+}
+
 impl DeviceSession for OnnxSession {
     fn max_batch(&self) -> usize {
         self.sizes.last().copied().unwrap_or(CPU_MAX_BATCH)
@@ -617,6 +669,40 @@ pub(super) mod tests {
         named
             .map(|&(name, value)| (name.to_owned(), value.to_owned()))
             .collect()
+    }
+
+    #[test]
+    fn places_in_the_library_are_not_shown() {
+        for (message, shown) in [
+            (
+                "/ort/core/graph/model.cc:256 onnxruntime::Model::Model(onnx::ModelProto&&, const A&, const B::C&) \
+                 Unsupported model IR version: 99, max supported IR version: 14",
+                "Unsupported model IR version: 99, max supported IR version: 14",
+            ),
+            (
+                "Non-zero status code. Name:'' Status Message: /ort/reshape_helper.h:84 \
+                 onnxruntime::ReshapeHelper::ReshapeHelper(const A&, bool) size != 0 && (a % size) == 0 was false. \
+                 Input shape:{1,112}",
+                "Non-zero status code. Name:'' Status Message: size != 0 && (a % size) == 0 was false. \
+                 Input shape:{1,112}",
+            ),
+            (
+                "/ort/a.cc:1 std::function<void(int)> a::b<T>::operator()(int) const [with T = float] x (y); \
+                 /ort/b.cc:2 void a::c() z",
+                "x (y); z",
+            ),
+            // These are no such places.
+            (
+                "axis of Conv (in a.h: 3) is wrong",
+                "axis of Conv (in a.h: 3) is wrong",
+            ),
+            (
+                "a.cc:3 Model::Model unsupported (99)",
+                "a.cc:3 Model::Model unsupported (99)",
+            ),
+        ] {
+            assert_eq!(without_places(message), shown);
+        }
     }
 
     #[test]
