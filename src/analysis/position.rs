@@ -269,8 +269,9 @@ impl Analyzer {
         Ok(Study { outcome, mistake })
     }
 
-    /// The study of a position in a game that is reviewed, by a longer search of other moves if the played move is its best
-    /// one and the searches after it found that this move loses. Keeps the studies of the positions after the played move.
+    /// The study of a position in a game that is reviewed, by a longer search of other moves if the played move is its
+    /// best one and the searches after it found that this move loses. Keeps the studies of the positions after the
+    /// played move.
     fn reviewed_study(&mut self, item: &Item) -> Result<Study> {
         let study = self.study(item, &item.history)?;
         let mut following = VecDeque::new();
