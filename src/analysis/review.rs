@@ -282,8 +282,8 @@ impl ReviewedMove {
         Some(accuracy::lost_chances(before, self.loss?))
     }
 
-    /// If the move is bad, looks natural, and is not reported as the reply to a trap: `It looks natural (59 % by the model
-    /// of a player rated 1400)`.
+    /// If the move is bad, looks natural, and is not reported as the reply to a trap: `It looks natural (59 % by the
+    /// model of a player rated 1400)`.
     pub fn natural(&self) -> Option<String> {
         let is_news = self.judgement.is_some() && self.trap != Some(TrapMoment::Fallen);
         let mistake = self.record.mistake.as_ref();
@@ -357,9 +357,9 @@ impl ReviewedMove {
     }
 
     /// Sets the value of the played move against best replies, unless it is the best move already. If it was
-    /// overlooked, it becomes the best move, and in any case has this value. The practical value is at least that: the side that
-    /// moves may also play for best replies, and the search of this position may have missed what the one after it
-    /// found.
+    /// overlooked, it becomes the best move, and in any case has this value. The practical value is at least that: the
+    /// side that moves may also play for best replies, and the search of this position may have missed what the one
+    /// after it found.
     fn set_objective(&mut self, value: ObjectiveRecord, is_overlooked: bool) {
         let is_kept = self.is_best() && !is_overlooked;
         let uci = self.uci.clone();
