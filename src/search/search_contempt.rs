@@ -13,6 +13,24 @@
 //! replace it. So the final counts sum to the limit exactly, at every batch size, and with batches of one this is the
 //! paper's algorithm to the letter.
 //!
+//! ```text
+//!               the sum of visits,             a counted visit
+//!               also in flight, is N           is cancelled
+//!   no record ----------------------> full ----------------------> open
+//!   (searches)                       (draws) <------------------- (searches)
+//!                                       |      PUCT replaces it
+//!                                       | the last counted visit is backed up
+//!                                       v
+//!                                     final
+//!                                    (draws)
+//! ```
+//!
+//! | A visit to a node with a record | starts | is backed up | is cancelled |
+//! |---|---|---|---|
+//! | searched while the record is open | count, total and pending + 1 | pending - 1 | count, total and pending - 1 |
+//! | drawn | | | deferred + 1 (Thompson sampling only) |
+//! | searched although it is full (hybrid) | searched + 1 | | searched - 1 |
+//!
 //! A drawn visit that ends in a collision is deferred: the same reply is drawn again in a later gathering. Otherwise
 //! replies with small subtrees, where collisions are frequent, would be visited too rarely. Draws of a reply that has
 //! collided in the same gathering are deferred at once, without a visit. If a node has too many deferred draws,

@@ -78,6 +78,17 @@ impl Leaf {
 }
 
 /// The state of a visit.
+///
+/// ```text
+/// selection      expansion                                       evaluation     backup
+///
+/// Claimed -----> Queued (the network is needed) ---------------> Ready -------> Done
+///         `----> Ready (a result, or evaluated at once) ----------------------> Done
+/// Unexpanded --> Expanded (undone and repeated) ------------------------------> Done
+///           `--> Extending (it goes on) ---> Extended (with the leaf there) --> Done
+/// Settled --------------------------------------------------------------------> Done
+/// Collision ------------------------------------------------------------------> Done (undone)
+/// ```
 #[derive(Clone, Debug)]
 pub(super) enum VisitState {
     /// A leaf was claimed; its position has not been looked at.

@@ -4,6 +4,15 @@
 //! which are most of the memory, in their old order and into segments that have been read already. So both trees
 //! together take at most a third more than the old one alone, while the nodes are there twice.
 //!
+//! | The new position | Game ([`reroot`]) | Analysis ([`reroot_in_analysis`]) |
+//! |---|---|---|
+//! | is the root | the tree stays as it is | the same, from the cache |
+//! | is below the root, there is time to copy | copied, the source is freed | copied, the source stays in the cache if there is room |
+//! | is below the root, a copy would take too long | its node becomes the root | the same; a step back begins anew |
+//! | is below the root, the search is stopped | its node becomes the root | a new tree, so that the larger one is kept |
+//! | is a root that was moved there | copied as soon as there is time | the same |
+//! | is not in the tree | a new tree | a new tree beside those in the cache |
+//!
 //! A copy takes about half a microsecond a node, before the search begins. Where that is too much of the search's time,
 //! or the search is stopped meanwhile, the new position's node becomes the root where it is, and the rest of the tree
 //! stays until the next copy.
