@@ -250,6 +250,22 @@ fn a_won_or_lost_root_is_reported_as_that_if_fifty_moves_suffice() {
     ));
 }
 
+/// The tables do not know whether a mate on the hundredth ply is in time, and count on the fifty-move rule.
+#[test]
+fn a_lost_side_does_not_walk_into_a_mate_at_once() {
+    let Some(tables) = tables() else { return };
+    for (fen, is_right) in [
+        // The king takes a queen, or is mated on b7.
+        ("8/7Q/8/k7/1Q6/8/4K3/8 b - - 98 120", "a5b4"),
+        // The pawn checks, or the king is mated on h6.
+        ("8/8/8/8/6p1/8/3Q1K2/7k b - - 97 120", "g4g3"),
+    ] {
+        let game = position(fen);
+        let best = setup(&tables, &[]).search(&game, 100).best.unwrap();
+        assert_eq!(crate::common::uci(&game, best), is_right, "{fen}");
+    }
+}
+
 #[test]
 fn of_the_requested_moves_the_tables_choose() {
     let Some(tables) = tables() else { return };
