@@ -53,7 +53,7 @@ def table(title, columns, rows):
 
 
 def ratio(run):
-    """Decisive games for each draw."""
+    """Decisive games per draw."""
     show = lambda value: "-" if value is None else f"{value:.2f}"
     least, most = run["decisive_per_draw_interval"]
     return f"{show(run['decisive_per_draw'])} ({show(least)} to {show(most)})"

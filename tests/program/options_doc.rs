@@ -62,7 +62,8 @@ fn table() -> String {
         text += &format!("| {name} | {flag} | {values} | {default} | {help} |\n");
     }
     text += &format!(
-        "| {CONFIG_FILE} | `--config` | | | A file of options, one `--flag=value` a line. |\n"
+        "| {CONFIG_FILE} | `--config` | | | Configuration file, one `--flag=value` a line. Default: `scorn.config`, or \
+         without it `lc0.config`, in the program's folder; an empty name reads none. |\n"
     );
     for (name, help) in BUTTONS {
         text += &format!("| {name} | | button | | {help} |\n");
