@@ -219,8 +219,8 @@ options! {
         nodes_as_playouts:                  bool                          = false;
     /// A search with a clock ends when the best move cannot be overtaken in the remaining time divided by this factor,
     /// or when the result is proven. A search without a clock (except `go infinite` and `go mate`) ends when as many
-    /// winning moves as MultiPV are proven, or another result is. 0 disables both, except that `go depth` still ends at
-    /// a proven result.
+    /// winning moves as MultiPV are proven, or when a draw or a loss is. 0 disables both, except that `go depth` still
+    /// ends at a proven result.
     "SmartPruningFactor"                  "smart-pruning-factor"          [search play]
         smart_pruning_factor:               f32 [0.0, 10.0]               = 1.33;
     /// Number of batches before smart pruning may end a search.

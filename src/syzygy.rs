@@ -340,13 +340,13 @@ impl Tables {
     }
 }
 
-/// Larger is better: certain wins, wins the 50-move rule may spoil, draws, losses it may save, certain losses.
+/// Larger is better: certain wins, wins the 50-move rule may spoil, draws, losses it may save. (Certain losses come
+/// after these.)
 fn rank(distance: i32, rule50: i32, is_zeroing: bool) -> i32 {
     let plies = distance.abs() + rule50;
     match distance.signum() {
         1 if plies <= 99 || (is_zeroing && distance == 1) => CERTAIN,
         1 => (CERTAIN - plies).max(1),
-        -1 if 2 * distance.abs() + rule50 < 100 => -CERTAIN,
         -1 => (plies - CERTAIN).min(-1),
         _ => 0,
     }

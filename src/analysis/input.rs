@@ -233,6 +233,20 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn the_positions_that_follow_in_a_game_are_known() {
+        let game = file("[White \"x\"]\n\n1. e4 e5 2. Nf3 Nc6 *\n");
+        let items: Vec<Item> = from_pgn(game.path()).unwrap().map(Result::unwrap).collect();
+        let count = |index: usize, most| items[index].following(most).count();
+        assert_eq!((count(0, 3), count(0, 9), count(2, 3)), (3, 4, 2));
+        assert_eq!((count(3, 3), count(4, 3)), (1, 0));
+        for (after, item) in items[1].following(3).zip(&items[2..]) {
+            assert_eq!(after.last().key, item.history.last().key);
+        }
+        let alone = Item::new(items[1].history.clone(), "alone".to_owned());
+        assert_eq!(alone.following(3).count(), 0);
+    }
+
+    #[test]
     fn moves_may_follow_a_position() {
         let there_and_back = "startpos moves g1f3 g8f6 f3g1 f6g8";
         let item = from_fen(there_and_back).unwrap();

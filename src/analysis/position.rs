@@ -4,7 +4,7 @@
 //! The two searches have trees of their own, because a tree whose opponent nodes are frozen says little about best
 //! replies. They share the evaluations of the network through its cache.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use shakmaty::Position;
@@ -88,7 +88,7 @@ pub struct Analyzer {
     /// Ends all searches.
     stop: StopSignal,
     /// Studies of the positions that follow in the game.
-    following: VecDeque<(u64, Study)>,
+    following: Vec<(u64, Study)>,
 }
 
 impl Analyzer {
@@ -115,7 +115,7 @@ impl Analyzer {
             keeps_moves,
             opponents,
             stop,
-            following: VecDeque::new(),
+            following: Vec::new(),
         }
     }
 
@@ -147,10 +147,15 @@ impl Analyzer {
             lines.retain(|other| other.pv.first() != line.pv.first());
             lines.push(line);
         }
-        let study = match (is_plain, &self.opponents) {
-            (true, None) => None,
-            (false, None) => Some(self.study(item, &item.history)?),
-            (_, Some(_)) => Some(self.reviewed_study(item)?),
+        let study = match (is_plain, self.opponents.is_some()) {
+            (true, false) => None,
+            (false, false) => Some(self.study(item, &item.history)?),
+            (false, true) => Some(self.reviewed_study(item)?),
+            (true, true) => {
+                let study = self.study(item, &item.history)?;
+                self.study_following(item, 1)?;
+                Some(study)
+            }
         };
         let objective = study.as_ref().filter(|_| !is_plain);
         let mut record = PositionRecord::new(
@@ -257,16 +262,36 @@ impl Analyzer {
             return Ok(study.clone());
         }
         let outcome = self.plain_search(history, &[], 1.0)?;
-        self.study_of(item, history, outcome)
+        self.study_of(item, history, outcome, None)
     }
 
-    /// The study of a position by this plain search.
-    fn study_of(&mut self, item: &Item, history: &History, outcome: Outcome) -> Result<Study> {
+    /// The study of a position by this plain search. `corrected` is a move whose value in it (W-L) comes from the
+    /// positions after it.
+    fn study_of(
+        &mut self,
+        item: &Item,
+        history: &History,
+        outcome: Outcome,
+        corrected: Option<(PackedMove, f32)>,
+    ) -> Result<Study> {
         let mistake = match self.opponents.is_some() && outcome.best.is_some() {
-            true => self.likely_mistake(item, history, &outcome)?,
+            true => self.likely_mistake(item, history, &outcome, corrected)?,
             false => None,
         };
         Ok(Study { outcome, mistake })
+    }
+
+    /// Studies the next positions of the game, at most `count`, and keeps them. Returns the value of the first one for
+    /// its side to move, as far as they show it.
+    fn study_following(&mut self, item: &Item, count: usize) -> Result<Option<f32>> {
+        let mut following = Vec::new();
+        for history in item.following(count) {
+            following.push((path_key(&history), self.study(item, &history)?));
+        }
+        let values = following.iter().map(|(_, study)| study.value());
+        let value = review::value_of_line(values.collect());
+        self.following = following;
+        Ok(value)
     }
 
     /// The study of a position in a game that is reviewed, by a longer search of other moves if the played move is its
@@ -274,13 +299,7 @@ impl Analyzer {
     /// played move.
     fn reviewed_study(&mut self, item: &Item) -> Result<Study> {
         let study = self.study(item, &item.history)?;
-        let mut following = VecDeque::new();
-        for history in item.following(LOOKED_AT) {
-            following.push_back((path_key(&history), self.study(item, &history)?));
-        }
-        let values = following.iter().map(|(_, study)| study.value());
-        let reply = review::value_of_line(values.collect());
-        self.following = following;
+        let reply = self.study_following(item, LOOKED_AT)?;
         let lines = &study.outcome.report.lines;
         let best = lines.first().and_then(|line| line.pv.first());
         let is_best = item.played.is_some() && best == item.played.as_ref();
@@ -293,7 +312,10 @@ impl Analyzer {
             return Ok(study);
         };
         match self.with_other_moves(item, &study, -reply)? {
-            Some(outcome) => self.study_of(item, &item.history, outcome),
+            Some(outcome) => {
+                let corrected = item.played.map(|m| (m, -reply));
+                self.study_of(item, &item.history, outcome, corrected)
+            }
             None => Ok(study),
         }
     }
@@ -311,7 +333,9 @@ impl Analyzer {
         }
         let mut outcome = self.plain_search(&item.history, &others, CONFIRMING)?;
         let lines = &mut outcome.report.lines;
-        let place = lines.partition_point(|line| line.value.wl >= wl);
+        // The others are in the order of their visits. The first one stays the best, unless this one is better.
+        let place = lines.iter().position(|line| line.value.wl < wl);
+        let place = place.unwrap_or(lines.len());
         let value = Value {
             wl,
             d: overrated.value.d.min(1.0 - wl.abs()),
@@ -334,6 +358,7 @@ impl Analyzer {
         item: &Item,
         history: &History,
         outcome: &Outcome,
+        corrected: Option<(PackedMove, f32)>,
     ) -> Result<Option<MistakeRecord>> {
         let Some(opponents) = &mut self.opponents else {
             return Ok(None);
@@ -347,20 +372,15 @@ impl Analyzer {
         likely.retain(|(m, p)| *p >= traps::MIN_POLICY && best.pv.first() != Some(m));
         likely.sort_by(|a, b| b.1.total_cmp(&a.1));
         let (position, chess960) = (history.position(), self.is_chess960(item));
-        let least = (MIN_KNOWN_SHARE * outcome.report.nodes as f64).max(1.0);
         let mut worst: Option<MistakeRecord> = None;
         for &(m, policy) in likely.iter().take(MAX_VERIFIED) {
-            let line = lines.iter().find(|line| line.pv.first() == Some(&m));
-            let known = line.filter(|line| line.nodes as f64 >= least);
-            let rough = known.map(|line| line.value.wl);
-            if rough.is_some_and(|wl| best.value.wl - wl < ROUGH_PART * traps::MIN_LOSS) {
-                continue;
-            }
-            let alone = self.plain_search(history, &[m], ALONE)?;
-            let Some(line) = alone.report.lines.first() else {
-                continue;
+            let value = match corrected.filter(|(corrected, _)| *corrected == m) {
+                // A search of it alone would overlook again what the positions after it show.
+                Some((_, wl)) => Some(wl),
+                None => self.value_alone(history, m, outcome)?,
             };
-            let loss = best.value.wl - line.value.wl;
+            let Some(value) = value else { continue };
+            let loss = best.value.wl - value;
             if loss < traps::MIN_LOSS {
                 continue;
             }
@@ -382,6 +402,26 @@ impl Analyzer {
             }
         }
         Ok(worst)
+    }
+
+    /// W-L of a move by a search of it alone; `None` if the search of the position is enough to know that it loses
+    /// little.
+    fn value_alone(
+        &self,
+        history: &History,
+        m: PackedMove,
+        outcome: &Outcome,
+    ) -> Result<Option<f32>> {
+        let lines = &outcome.report.lines;
+        let best = lines.first().map_or(0.0, |line| line.value.wl);
+        let least = (MIN_KNOWN_SHARE * outcome.report.nodes as f64).max(1.0);
+        let known = lines.iter().find(|line| line.pv.first() == Some(&m));
+        let known = known.filter(|line| line.nodes as f64 >= least);
+        if known.is_some_and(|line| best - line.value.wl < ROUGH_PART * traps::MIN_LOSS) {
+            return Ok(None);
+        }
+        let alone = self.plain_search(history, &[m], ALONE)?;
+        Ok(alone.report.lines.first().map(|line| line.value.wl))
     }
 
     fn is_chess960(&self, item: &Item) -> bool {

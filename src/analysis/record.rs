@@ -181,7 +181,13 @@ impl PositionRecord {
             ..options.clone()
         };
         let text = |m: PackedMove| setup::move_text(position, m, chess960);
-        let wl = report.lines.first().map_or(0.0, |line| line.value.wl);
+        // As the first line's: no lower than against best replies.
+        let plain_lines = || plain.iter().flat_map(|plain| &plain.lines);
+        let wl = report.lines.first().map_or(0.0, |line| {
+            let mut same = plain_lines().filter(|other| other.pv.first() == line.pv.first());
+            let objective = same.next().map_or(line.value.wl, |found| found.value.wl);
+            line.value.wl.max(objective)
+        });
         PositionRecord {
             name: item.name.clone(),
             fen: item.fen(),

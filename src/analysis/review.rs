@@ -356,10 +356,10 @@ impl ReviewedMove {
         }
     }
 
-    /// Sets the value of the played move against best replies, unless it is the best move already. If it was
-    /// overlooked, it becomes the best move, and in any case has this value. The practical value is at least that: the
-    /// side that moves may also play for best replies, and the search of this position may have missed what the one
-    /// after it found.
+    /// Sets the value of the played move against best replies. A move that is the best one already keeps its value,
+    /// unless the search overlooked how good it is (`is_overlooked`): then it has this value, and is the best move. The
+    /// practical value is at least that: the side that moves may also play for best replies, and the search of this
+    /// position may have missed what the one after it found.
     fn set_objective(&mut self, value: ObjectiveRecord, is_overlooked: bool) {
         let is_kept = self.is_best() && !is_overlooked;
         let uci = self.uci.clone();

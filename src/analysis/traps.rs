@@ -30,10 +30,10 @@ pub const MAX_USUAL: f32 = 0.5;
 /// among them few that were rated below 1700.
 pub fn share_of_players(policy: f32, loss: f32, rating: u32) -> f32 {
     let policy = policy.clamp(0.001, 0.999);
-    let by_policy = 0.835 * (policy / (1.0 - policy)).ln();
-    let by_loss = -1.43 * loss.clamp(0.01, 2.0).ln();
-    let by_rating = -0.46 * (rating as f32 - 2000.0) / 400.0;
-    let logit = -3.77 + by_policy + by_loss + by_rating;
+    let by_policy = 0.80 * (policy / (1.0 - policy)).ln();
+    let by_loss = -1.61 * loss.clamp(0.01, 2.0).ln();
+    let by_rating = -0.37 * (rating as f32 - 2000.0) / 400.0;
+    let logit = -3.88 + by_policy + by_loss + by_rating;
     1.0 / (1.0 + (-logit).exp())
 }
 
@@ -117,8 +117,8 @@ mod tests {
     #[test]
     fn people_play_a_mistake_less_often_the_more_it_loses_and_the_better_they_are() {
         let share = share_of_players;
-        // exp(-3.77 + 0.835 ln(0.25) - 1.43 ln(0.3)) = 0.0405.
-        assert!((share(0.2, 0.3, 2000) - 0.0389).abs() < 1e-3);
+        // exp(-3.88 + 0.80 ln(0.25) - 1.61 ln(0.3)) = 0.0473.
+        assert!((share(0.2, 0.3, 2000) - 0.0452).abs() < 1e-3);
         assert!(share(0.4, 0.3, 2000) > 1.8 * share(0.2, 0.3, 2000));
         assert!(share(0.4, 0.6, 2000) < 0.5 * share(0.4, 0.3, 2000));
         assert!(share(0.4, 0.3, 1600) > 1.3 * share(0.4, 0.3, 2000));
@@ -149,7 +149,7 @@ mod tests {
             cost: 0.02,
             mistake: mistake(0.384, 0.54),
         };
-        assert!((trap.mistake.worth() - 0.0337).abs() < 1e-3, "{trap:?}");
+        assert!((trap.mistake.worth() - 0.0310).abs() < 1e-3, "{trap:?}");
         assert!(trap.is_one());
         let changed = |cost, policy, loss| {
             let mistake = mistake(policy, loss);

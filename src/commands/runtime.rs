@@ -147,8 +147,13 @@ fn print_install_hints(machine: &Machine, states: &[BackendState]) -> Result<()>
             "to install for lc0 networks and other ONNX models (the built-in network needs nothing):"
         );
     }
+    let width = hints
+        .iter()
+        .map(|hint| hint.purpose.len())
+        .max()
+        .unwrap_or(0);
     for InstallHint { purpose, command } in hints {
-        print_line!("{purpose:31} {command}");
+        print_line!("{purpose:width$} {command}");
     }
     Ok(())
 }

@@ -27,6 +27,7 @@ use crate::{
     options::Options,
     player::Player,
     search::{Clock, Limits, Silent, StopSignal, SystemClock, Tree},
+    terminal::counted,
 };
 
 /// The position in which searches are measured, of the Ruy Lopez.
@@ -263,7 +264,8 @@ fn tuned_for(
         print_line!("{line}");
     } else {
         print_line!(
-            "{backend:10} {nodes_per_second:8.0} nodes/s in a search with {threads} thread(s)"
+            "{backend:10} {nodes_per_second:8.0} nodes/s in a search with {}",
+            counted(threads as u64, "thread")
         );
     }
     Ok(Tuned {
@@ -319,7 +321,8 @@ fn tune_batches(
         print_line!("{line}");
     } else {
         print_line!(
-            "{backend:10} {evals_per_second:8.0} evals/s without a search, with {threads} thread(s), batch {batch}"
+            "{backend:10} {evals_per_second:8.0} evals/s without a search, with {}, batch {batch}",
+            counted(threads as u64, "thread")
         );
     }
     tuned_for(evaluator, options, threads, batch, args)

@@ -517,17 +517,17 @@ mod tests {
             series: vec![series],
         };
         let svg = plot.svg().unwrap();
-        let bar = svg
-            .split("<polyline ")
-            .skip(1)
-            .filter(|line| line.contains("stroke-width=\"2\""));
-        for line in bar {
-            let (_, rest) = line.split_once("points=\"").unwrap();
-            let points = rest.split('"').next().unwrap().split_whitespace();
-            for point in points {
-                let y: f64 = point.split_once(',').unwrap().1.parse().unwrap();
-                assert!((0.0..=f64::from(SIZE.1)).contains(&y), "{point}");
-            }
+        let lines = svg.split("<polyline ").skip(1);
+        let bars: Vec<&str> = lines
+            .filter(|line| line.contains("stroke-width=\"2\""))
+            .collect();
+        assert_eq!(bars.len(), 1, "{svg}");
+        let (_, rest) = bars[0].split_once("points=\"").unwrap();
+        let points = rest.split('"').next().unwrap().split_whitespace();
+        let axis = f64::from(LEGEND_TOP + LEGEND_ROW)..=f64::from(SIZE.1) - 48.0;
+        for point in points {
+            let y: f64 = point.split_once(',').unwrap().1.parse().unwrap();
+            assert!(axis.contains(&y), "{point}");
         }
     }
 

@@ -2,8 +2,9 @@
 //! step and files.
 //!
 //! A file holds records of `scorn dataset`, or positions of `scorn selfplay` with the visits of their searches
-//! ([`searched`](crate::dataset::searched)). The latter have held-out positions only where `scorn dataset search`
-//! or `policy` took them from records that have; without any, all of a file are trained on, and tests need another file.
+//! ([`searched`](crate::dataset::searched)). The latter have held-out positions only where `scorn dataset search` or
+//! `scorn dataset policy` took them from records that have; without any, all of a file are trained on, and tests need
+//! another file.
 //!
 //! Records are drawn one by one, with replacement, because neighbours in a file come from the same game. Files may grow
 //! while they are read, or be replaced; [`Mixture::reopen`] opens them again. Held-out positions are used for

@@ -372,7 +372,7 @@ fn tune_leaves_batches_to_searches_that_need_none_and_searches_for_threads() {
         .and_then(|rest| rest.strip_suffix("\n--minibatch-size=0\n"));
     let threads: usize = threads.expect(&tuned).parse().unwrap();
     assert!(
-        text.contains(&format!("nodes/s in a search with {threads} thread(s)")),
+        text.contains(&format!("nodes/s in a search with {threads} thread")),
         "{text}"
     );
     let most = std::thread::available_parallelism().unwrap().get();
