@@ -264,6 +264,8 @@ impl Tables {
             (false, 0) => Some(0),
             (false, plies) => match plies + rule50 - LAST_PLY as i32 {
                 ..=0 => won_or_lost,
+                // A mate on the hundredth ply is in time.
+                1..=ROUNDING if rule50 < LAST_PLY as i32 && can_mate(after) => Some(-1),
                 1..=ROUNDING => None,
                 _ => Some(0),
             },
@@ -338,6 +340,15 @@ impl Tables {
         let reply = self.tables.probe_dtz(after)?.ignore_rounding();
         Ok(-reply.0 - reply.signum())
     }
+}
+
+/// Whether the side to move mates with its next move.
+fn can_mate(position: &Chess) -> bool {
+    position.legal_moves().into_iter().any(|m| {
+        let mut after = position.clone();
+        after.play_unchecked(m);
+        after.is_checkmate()
+    })
 }
 
 /// Larger is better: certain wins, wins the 50-move rule may spoil, draws, losses it may save. (Certain losses come

@@ -4,6 +4,7 @@
 //! that are best for each.
 
 use std::{
+    fmt::Arguments,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -225,6 +226,15 @@ fn tune_search(
     first_of_the_fastest(&searched).context("nothing was measured")
 }
 
+/// Prints a measurement: with `--json` as an object, otherwise as text.
+fn print_measured(args: &TuneArgs, object: &Value, text: Arguments<'_>) -> Result<()> {
+    match args.json {
+        true => print_line!("{object}"),
+        false => print_line!("{text}"),
+    }
+    Ok(())
+}
+
 /// Measures and prints the speed of a search with these settings, which takes four times the time of a measurement.
 fn tuned_for(
     evaluator: &Arc<dyn Evaluator>,
@@ -254,20 +264,19 @@ fn tuned_for(
     let outcome = player.search(&mut Tree::default(), &job, &stop, &clock, &mut Silent)?;
     let taken = (clock.now() - started).as_secs_f64();
     let nodes_per_second = outcome.report.playouts as f64 / taken.max(1e-3);
-    if args.json {
-        let line = json!({
+    print_measured(
+        args,
+        &json!({
             "backend": backend,
             "threads": threads,
             "minibatch_size": minibatch_size,
             "nodes_per_second": nodes_per_second.round(),
-        });
-        print_line!("{line}");
-    } else {
-        print_line!(
+        }),
+        format_args!(
             "{backend:10} {nodes_per_second:8.0} nodes/s in a search with {}",
             counted(threads as u64, "thread")
-        );
-    }
+        ),
+    )?;
     Ok(Tuned {
         threads,
         minibatch_size,
@@ -311,20 +320,19 @@ fn tune_batches(
         ..
     } = first_of_the_fastest(&rates(&threads)).context("nothing was measured")?;
     let backend = &options.backend;
-    if args.json {
-        let line = json!({
+    print_measured(
+        args,
+        &json!({
             "backend": backend,
             "threads": threads,
             "batch": batch,
             "evals_per_second": evals_per_second.round(),
-        });
-        print_line!("{line}");
-    } else {
-        print_line!(
+        }),
+        format_args!(
             "{backend:10} {evals_per_second:8.0} evals/s without a search, with {}, batch {batch}",
             counted(threads as u64, "thread")
-        );
-    }
+        ),
+    )?;
     tuned_for(evaluator, options, threads, batch, args)
 }
 

@@ -10,14 +10,11 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
-use shakmaty::{Chess, Color, Position};
+use shakmaty::Color;
 
 use super::limits::Limits;
 use crate::{
-    chess::{
-        History, PackedMove,
-        moves::{has_legal_move, legal_moves},
-    },
+    chess::{History, PackedMove, moves::has_legal_move},
     options::SearchOptions,
     syzygy::{self, TableMove, Tables},
 };
@@ -100,29 +97,9 @@ impl Job {
         let fastest = self.options.syzygy_fast_play() || is_repeated;
         let is_requested =
             |known: &&TableMove| requested.is_empty() || requested.contains(&known.m);
-        let mut known: Vec<TableMove> = tables.iter().filter(is_requested).copied().collect();
-        if known.iter().all(|known| known.rank() < 0) {
-            // Where the fifty-move rule is near, tables may prefer a move after which the opponent mates at once.
-            let is_mated = |known: &TableMove| self.is_mated_after(known.m);
-            if !known.iter().all(is_mated) {
-                known.retain(|known| !is_mated(known));
-            }
-        }
+        let known = tables.iter().filter(is_requested).copied().collect();
         syzygy::best_moves(known, fastest).unwrap_or_else(|| requested.clone())
     }
-
-    /// Whether the opponent can mate at once after this move.
-    fn is_mated_after(&self, m: PackedMove) -> bool {
-        let after = played(self.history.position(), m);
-        legal_moves(&after).any(|reply| played(&after, reply).is_checkmate())
-    }
-}
-
-/// The position after this legal move.
-fn played(position: &Chess, m: PackedMove) -> Chess {
-    let mut after = position.clone();
-    after.play_unchecked(m.unpack(position));
-    after
 }
 
 /// Streams of random numbers. Each worker uses its own number; these two are for root noise and for the choice of the

@@ -250,7 +250,7 @@ fn a_won_or_lost_root_is_reported_as_that_if_fifty_moves_suffice() {
     ));
 }
 
-/// The tables do not know whether a mate on the hundredth ply is in time, and count on the fifty-move rule.
+/// A mate on the hundredth ply is in time: the fifty-move rule saves nobody from it.
 #[test]
 fn a_lost_side_does_not_walk_into_a_mate_at_once() {
     let Some(tables) = tables() else { return };
