@@ -193,13 +193,13 @@ fn items_of(game: Game, number: usize) -> impl Iterator<Item = Item> {
         number,
         tags: game.tags,
         start: game.start.clone(),
-        moves: game.moves.clone(),
+        moves: game.moves,
         result,
         times: game.times,
     });
     let mut history = History::new(game.start);
-    let moves = game.moves.into_iter().map(Some).chain([None]);
-    moves.filter_map(move |played| {
+    (0..=head.moves.len()).filter_map(move |index| {
+        let played = head.moves.get(index).copied();
         let position = history.position();
         let goes_on = || history.len() > 1 && adjudicate::by_rules(&history).is_none();
         if played.is_none() && !goes_on() {

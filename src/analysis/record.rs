@@ -181,12 +181,8 @@ impl PositionRecord {
             ..options.clone()
         };
         let text = |m: PackedMove| setup::move_text(position, m, chess960);
-        // As the first line's: no lower than against best replies.
-        let plain_lines = || plain.iter().flat_map(|plain| &plain.lines);
         let wl = report.lines.first().map_or(0.0, |line| {
-            let mut same = plain_lines().filter(|other| other.pv.first() == line.pv.first());
-            let objective = same.next().map_or(line.value.wl, |found| found.value.wl);
-            line.value.wl.max(objective)
+            practical(line, objective_of(plain, line)).value.wl
         });
         PositionRecord {
             name: item.name.clone(),
@@ -217,6 +213,19 @@ impl PositionRecord {
     }
 }
 
+/// The line of a plain search with the same first move.
+fn objective_of<'a>(plain: Option<&'a Report>, line: &PvLine) -> Option<&'a PvLine> {
+    let mut lines = plain?.lines.iter();
+    lines.find(|other| other.pv.first() == line.pv.first())
+}
+
+/// The line that has the practical value: `line`, unless the one against best replies is worth more. The side that
+/// moves may also play for best replies, so the practical value is at least that.
+fn practical<'a>(line: &'a PvLine, objective: Option<&'a PvLine>) -> &'a PvLine {
+    let is_higher = |objective: &&PvLine| objective.value.wl > line.value.wl;
+    objective.filter(is_higher).unwrap_or(line)
+}
+
 /// The lines of a record: those of the search, and of a plain one the best line and that of the played move.
 fn lines(
     item: &Item,
@@ -235,11 +244,8 @@ fn lines(
     let is_known = |line: &PvLine| report.lines.iter().any(|other| first(other) == first(line));
     let added = plain.iter().flat_map(|plain| &plain.lines);
     let added = added.filter(|line| is_wanted(line) && !is_known(line));
-    let record = |line: &PvLine| {
-        let lines = plain.iter().flat_map(|plain| &plain.lines);
-        let objective = lines.into_iter().find(|other| first(other) == first(line));
-        LineRecord::new(position, line, objective, options)
-    };
+    let record =
+        |line: &PvLine| LineRecord::new(position, line, objective_of(plain, line), options);
     // The search with search-contempt has a value of an added line if it has visited its first move.
     let least = MIN_VISIT_SHARE * report.nodes as f64;
     let added = added.map(|line| {
@@ -274,9 +280,7 @@ impl LineRecord {
             Score::Mate(moves) => (None, Some(moves)),
             _ => (Some(style.score(line.value)), None),
         };
-        // The side that moves may also play for best replies, so the practical value is at least that.
-        let is_lower = |objective: &&PvLine| objective.value.wl > line.value.wl;
-        let practical = objective.filter(is_lower).unwrap_or(line);
+        let practical = practical(line, objective);
         let (own_score, mate) = score(practical);
         LineRecord {
             score: own_score,

@@ -187,6 +187,11 @@ fn mates(record: &PositionRecord) -> bool {
     mate.is_some_and(|mate| mate > 0)
 }
 
+/// Whether a search overlooked how good a position is: by W-L of `best`, where the next position shows `found`.
+fn is_overlooked(best: f32, found: f32) -> bool {
+    found - best >= MIN_OVERLOOKED
+}
+
 /// The value of the first of successive positions of a game, given the values that a search found of each, for its side
 /// to move: what the next one shows counts if it is clearly more. `None` stands for a position that is over.
 pub(super) fn value_of_line(values: Vec<Option<f32>>) -> Option<f32> {
@@ -194,10 +199,9 @@ pub(super) fn value_of_line(values: Vec<Option<f32>>) -> Option<f32> {
     let last = backwards.next()?;
     backwards.fold(last, |next, value| {
         let (value, by_next) = (value?, -next.unwrap_or(f32::INFINITY));
-        Some(if by_next - value >= MIN_OVERLOOKED {
-            by_next
-        } else {
-            value
+        Some(match is_overlooked(value, by_next) {
+            true => by_next,
+            false => value,
         })
     })
 }
@@ -326,9 +330,8 @@ impl ReviewedMove {
         let objective = line.objective.as_ref();
         let mate = objective.map_or(line.mate, |found| found.mate);
         let found = wl([loss, draw, win]);
-        let is_overlooked = self
-            .objective()
-            .is_some_and(|best| found - best >= MIN_OVERLOOKED);
+        let best = self.objective();
+        let is_overlooked = best.is_some_and(|best| is_overlooked(best, found));
         let value = ObjectiveRecord {
             // Not known: not every unit of ScoreType is turned around by a sign, and reviews show W-L.
             score: None,

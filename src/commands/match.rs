@@ -139,7 +139,13 @@ pub struct MatchArgs {
     )]
     pub margin: u64,
     /// Seconds after which an engine with a node limit counts as stalled.
-    #[arg(long = "stall-timeout", alias = "stall", value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(
+        long = "stall-timeout",
+        alias = "stall",
+        value_name = "SECONDS",
+        default_value_t = 300,
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000)
+    )]
     pub stall: u64,
     /// Let engines with an option Ponder think on their opponents' time; one with ";Ponder=false" does not.
     #[arg(long)]

@@ -209,19 +209,15 @@ impl Plot {
         X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     {
         area.fill(&WHITE)?;
-        let rows = self.legend().len() as i32;
-        let (strip, area) = match rows {
-            0 => (None, area.clone()),
-            _ => {
-                let (strip, below) = area.split_vertically(LEGEND_TOP + LEGEND_ROW * rows);
-                (Some(strip), below)
-            }
-        };
-        if let Some(strip) = strip {
-            self.draw_legend(&strip)?;
+        let (rows, mut below) = (self.legend(), area.clone());
+        if !rows.is_empty() {
+            let height = LEGEND_TOP + LEGEND_ROW * rows.len() as i32;
+            let (strip, rest) = area.split_vertically(height);
+            draw_legend(&strip, rows)?;
+            below = rest;
         }
         let y_range = self.y_range();
-        let mut chart = ChartBuilder::on(&area)
+        let mut chart = ChartBuilder::on(&below)
             .margin(12)
             .x_label_area_size(48)
             .y_label_area_size(64)
@@ -273,33 +269,6 @@ impl Plot {
             x = x.saturating_add(width);
         }
         rows
-    }
-
-    /// Draws the legend over the whole width of a strip above the plot, where it covers no value.
-    fn draw_legend(&self, area: &Area<'_>) -> Drawn {
-        for (row, entries) in self.legend().into_iter().enumerate() {
-            let y = LEGEND_ROW * (row as i32) + LEGEND_ROW / 2 + LEGEND_TOP;
-            for (x, series) in entries {
-                let (color, end) = (series.rgb(), x + LEGEND_MARK - 8);
-                let (start, width) = match series.style {
-                    MarkStyle::Points | MarkStyle::Bars => (end - 8, 8),
-                    MarkStyle::Line => (x, 3),
-                    MarkStyle::Thin => (x, 1),
-                };
-                area.draw(&PathElement::new(
-                    [(start, y), (end, y)],
-                    color.stroke_width(width),
-                ))?;
-                let style =
-                    TextStyle::from(("sans-serif", 13)).pos(Pos::new(HPos::Left, VPos::Center));
-                area.draw(&Text::new(
-                    series.name.as_str(),
-                    (x + LEGEND_MARK, y),
-                    style,
-                ))?;
-            }
-        }
-        Ok(())
     }
 
     fn x_label(&self, x: f64) -> String {
@@ -358,6 +327,32 @@ type Backend<'a> = SVGBackend<'a>;
 type Area<'a> = DrawingArea<Backend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
+/// Draws the rows of a legend over the whole width of a strip above the plot, where it covers no value.
+fn draw_legend(area: &Area<'_>, rows: Vec<Vec<(i32, &Series)>>) -> Drawn {
+    for (row, entries) in rows.into_iter().enumerate() {
+        let y = LEGEND_ROW * (row as i32) + LEGEND_ROW / 2 + LEGEND_TOP;
+        for (x, series) in entries {
+            let (color, end) = (series.rgb(), x + LEGEND_MARK - 8);
+            let (start, width) = match series.style {
+                MarkStyle::Points | MarkStyle::Bars => (end - 8, 8),
+                MarkStyle::Line => (x, 3),
+                MarkStyle::Thin => (x, 1),
+            };
+            area.draw(&PathElement::new(
+                [(start, y), (end, y)],
+                color.stroke_width(width),
+            ))?;
+            let style = TextStyle::from(("sans-serif", 13)).pos(Pos::new(HPos::Left, VPos::Center));
+            area.draw(&Text::new(
+                series.name.as_str(),
+                (x + LEGEND_MARK, y),
+                style,
+            ))?;
+        }
+    }
+    Ok(())
+}
+
 /// Draws a series. Error bars end where the axis ends.
 fn draw_series<'a, X>(
     chart: &mut ChartContext<'_, Backend<'a>, Cartesian2d<X, RangedCoordf64>>,
@@ -368,15 +363,14 @@ where
     X: Ranged<ValueType = f64>,
 {
     let color = series.rgb();
-    let values = || series.finite();
     match series.style {
         MarkStyle::Bars => {
             let bar = |(x, y, _)| Rectangle::new([(x - 0.4, 0.0), (x + 0.4, y)], color.filled());
-            chart.draw_series(values().map(bar))?;
+            chart.draw_series(series.finite().map(bar))?;
         }
         MarkStyle::Points => {
             let point = |(x, y, _)| Circle::new((x, y), 5, color.filled());
-            chart.draw_series(values().map(point))?;
+            chart.draw_series(series.finite().map(point))?;
         }
         MarkStyle::Line | MarkStyle::Thin => {
             let width = if series.style == MarkStyle::Line {
@@ -384,11 +378,11 @@ where
             } else {
                 1
             };
-            let line = values().map(|(x, y, _)| (x, y));
+            let line = series.finite().map(|(x, y, _)| (x, y));
             chart.draw_series(LineSeries::new(line, color.stroke_width(width)))?;
         }
     }
-    let bars = values().filter_map(|(x, _, bar)| {
+    let bars = series.finite().filter_map(|(x, _, bar)| {
         let (low, high) = bar.filter(|(low, high)| low.is_finite() && high.is_finite())?;
         let [low, high] = [low, high].map(|end| end.clamp(y_range.start, y_range.end));
         Some(PathElement::new(
