@@ -168,7 +168,7 @@ impl DeviceStream for Idle {
         // A graph that writes nothing would be refused.
         self.queue(place)
     }
-    fn wait(&mut self) -> Result<(), String> {
+    fn wait(&mut self, _: Duration) -> Result<(), String> {
         Ok(())
     }
 }
@@ -198,7 +198,7 @@ fn captured() -> NetworkEvaluator {
     };
     let factory: SessionFactory = Box::new(move || {
         let make = move || Ok(Idle(SIZES.iter().map(buffers).collect()));
-        let session = CapturedSession::capture(&SIZES, shape, Arc::default(), make)?;
+        let session = CapturedSession::capture(&SIZES, shape, None, Arc::default(), make)?;
         Ok(Box::new(session))
     });
     NetworkEvaluator::new(label, encoding, view, Advice::default(), (1, 1), factory).unwrap()

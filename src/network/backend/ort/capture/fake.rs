@@ -1,7 +1,7 @@
 //! A card that exists in tests only. It computes something simple from its inputs, and fails like a real one when
 //! captures overlap with anything: errors 900 and 901, as seen on an H100.
 
-use std::sync::Arc;
+use std::{sync::Arc, thread, time::Duration};
 
 use parking_lot::Mutex;
 
@@ -34,6 +34,8 @@ pub struct FakeStream {
     log: Vec<String>,
     /// The size whose graph is not right, and what it does.
     corrupted: Option<(usize, Fault)>,
+    /// What a wait that sleeps takes longer than one that polls.
+    waking: Duration,
 }
 
 /// What a graph does that is not right.
@@ -78,6 +80,7 @@ impl FakeCard {
             places: sizes.iter().map(place).collect(),
             log: Vec::new(),
             corrupted: None,
+            waking: Duration::ZERO,
         }
     }
 }
@@ -91,6 +94,11 @@ impl FakeStream {
     /// Has the graph of a size do something else than an ordinary run.
     pub fn corrupt(&mut self, place: usize, fault: Fault) {
         self.corrupted = Some((place, fault));
+    }
+
+    /// Has waits that sleep take this long.
+    pub fn sleep_longer(&mut self, waking: Duration) {
+        self.waking = waking;
     }
 
     /// Does something that is forbidden while another stream is captured.
@@ -190,9 +198,14 @@ impl DeviceStream for FakeStream {
         Ok(())
     }
 
-    fn wait(&mut self) -> Result<(), String> {
+    fn wait(&mut self, limit: Duration) -> Result<(), String> {
         self.forbidden_elsewhere()?;
-        self.log.push("wait".to_owned());
+        let sleeps = limit.is_zero();
+        if sleeps {
+            thread::sleep(self.waking);
+        }
+        self.log
+            .push(if sleeps { "wait" } else { "poll" }.to_owned());
         Ok(())
     }
 }

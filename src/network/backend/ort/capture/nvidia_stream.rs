@@ -38,7 +38,8 @@ use ort::{
 
 use super::{
     binding::{Binding, BoundTensor},
-    stream::{Buffers, DeviceStream, poll_then_sleep},
+    stream::{Buffers, DeviceStream},
+    waiting::poll_then_sleep,
 };
 use crate::{
     lc0::OnnxModel,
@@ -181,14 +182,11 @@ pub struct NvidiaStream {
     sessions: Vec<Session>,
     /// What the processor sleeps on.
     done: CudaEvent,
-    /// How long it polls for that before it sleeps.
-    spin: Duration,
     stream: Arc<CudaStream>,
 }
 
 impl NvidiaStream {
-    /// Loads the network on a stream of its own and allocates the buffers of all batch sizes of the settings. `spin` is
-    /// how long a thread polls for the end of a batch before it sleeps.
+    /// Loads the network on a stream of its own and allocates the buffers of all batch sizes of the settings.
     ///
     /// # Errors
     /// What is missing, or the message of CUDA or ONNX Runtime.
@@ -196,7 +194,7 @@ impl NvidiaStream {
         runtime: &Runtime,
         model: &OnnxModel,
         settings: &SessionSettings,
-        (cuda, spin): (CudaProvider, Duration),
+        cuda: CudaProvider,
     ) -> Result<NvidiaStream, String> {
         let bindings = settings.batch_sizes.iter();
         let bindings: Result<Vec<Binding>, String> =
@@ -209,7 +207,6 @@ impl NvidiaStream {
             places: Vec::new(),
             sessions: Vec::new(),
             done: done.map_err(failed)?,
-            spin,
             stream,
         };
         let stream = this.stream.cu_stream().expose_provenance();
@@ -371,10 +368,10 @@ impl DeviceStream for NvidiaStream {
         }
     }
 
-    fn wait(&mut self) -> Result<(), String> {
+    fn wait(&mut self, limit: Duration) -> Result<(), String> {
         self.done.record(&self.stream).map_err(failed)?;
         let is_done = || self.done.try_is_complete().map_err(failed);
         let sleep = || self.done.synchronize().map_err(failed);
-        poll_then_sleep(self.spin, is_done, sleep)
+        poll_then_sleep(limit, is_done, sleep)
     }
 }

@@ -1,6 +1,6 @@
 //! A session whose batches are captured graphs ([`CapturedSession`]), on any [`DeviceStream`].
 //!
-//! A batch is three steps: write the pinned buffers, start the graph, sleep until it is done. Nothing is allocated, and
+//! A batch is three steps: write the pinned buffers, start the graph, wait until it is done. Nothing is allocated, and
 //! the runtime is not called.
 
 use std::{
@@ -9,14 +9,19 @@ use std::{
         mpsc::{Sender, channel},
     },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
-use super::stream::{Buffers, CaptureLock, DeviceStream, capture_all};
+use super::{
+    stream::{Buffers, CaptureLock, DeviceStream, capture_all},
+    waiting::measured_limit,
+};
 use crate::network::{
     backend::{
         ort::gpu,
         pool::{DeviceSession, Outputs, PolicyKind},
     },
+    evaluator::cores,
     input::InputRows,
 };
 
@@ -36,6 +41,8 @@ pub struct CapturedSession {
     /// Ascending.
     sizes: Vec<usize>,
     shape: ResultShape,
+    /// How long a thread polls for the end of a batch before it sleeps.
+    poll_limit: Duration,
     _thread: CaptureThread,
 }
 
@@ -59,13 +66,14 @@ impl Drop for CaptureThread {
 
 impl CapturedSession {
     /// Makes a stream for these batch sizes (ascending) and captures all of them, on a thread of its own and under the
-    /// lock.
+    /// lock. A thread polls for the end of a batch for `poll_limit`, or, without one, as long as measurements advise.
     ///
     /// # Errors
     /// The message of the device or of the runtime.
     pub fn capture<L: DeviceStream + 'static>(
         sizes: &[usize],
         shape: ResultShape,
+        poll_limit: Option<Duration>,
         lock: Arc<CaptureLock>,
         make: impl FnOnce() -> Result<L, String> + Send + 'static,
     ) -> Result<CapturedSession, String> {
@@ -76,7 +84,11 @@ impl CapturedSession {
             let alone = lock.lock();
             let captured = make().and_then(|mut stream| {
                 capture_all(&mut stream, count, &alone)?;
-                Ok(stream)
+                let limit = match poll_limit {
+                    Some(limit) => limit,
+                    None => measured_limit(&mut stream, cores())?,
+                };
+                Ok((stream, limit))
             });
             drop(alone);
             let has_failed = captured.is_err();
@@ -92,13 +104,14 @@ impl CapturedSession {
             end: Some(end),
             thread: Some(thread),
         };
-        let stream = receive.recv();
-        let stream =
-            stream.map_err(|_| "the thread that captures ended with a panic".to_owned())??;
+        let captured = receive.recv();
+        let (stream, poll_limit) =
+            captured.map_err(|_| "the thread that captures ended with a panic".to_owned())??;
         Ok(CapturedSession {
             stream: Box::new(stream),
             sizes: sizes.to_vec(),
             shape,
+            poll_limit,
             _thread: capture,
         })
     }
@@ -118,7 +131,7 @@ impl DeviceSession for CapturedSession {
         let place = place.ok_or_else(|| format!("no batch size for {} positions", inputs.len()))?;
         write(inputs, self.shape.slots, &mut self.stream.buffers(place)?)?;
         self.stream.launch(place)?;
-        self.stream.wait()?;
+        self.stream.wait(self.poll_limit)?;
         read(&self.stream.buffers(place)?, inputs, self.shape, outputs)
     }
 }
@@ -185,7 +198,7 @@ mod tests {
     fn session(
         make: impl FnOnce() -> Result<FakeStream, String> + Send + 'static,
     ) -> Result<CapturedSession, String> {
-        CapturedSession::capture(&SIZES, SHAPE, Arc::default(), make)
+        CapturedSession::capture(&SIZES, SHAPE, None, Arc::default(), make)
     }
 
     fn captured() -> CapturedSession {

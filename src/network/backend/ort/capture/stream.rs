@@ -6,10 +6,7 @@
 //! a stream is captured, in some modes also to the other streams of the process; errors 900 and 901 report it and end
 //! the capture. So graphs are captured one after the other under one lock, before the first search.
 
-use std::{
-    hint,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -46,11 +43,12 @@ pub trait DeviceStream: Send {
     /// The message of the device.
     fn launch(&mut self, place: usize) -> Result<(), String>;
 
-    /// Returns when everything is done; see [`poll_then_sleep`].
+    /// Returns when everything is done: polls for that until `limit` is over, and then sleeps
+    /// ([`poll_then_sleep`](super::waiting::poll_then_sleep)).
     ///
     /// # Errors
     /// The message of the device.
-    fn wait(&mut self) -> Result<(), String>;
+    fn wait(&mut self, limit: Duration) -> Result<(), String>;
 }
 
 /// The buffers of a batch size on the processor's side.
@@ -65,31 +63,6 @@ pub struct Buffers<'a> {
     pub sharpness: &'a mut [f32],
     /// Probabilities of the legal moves; W/D/L or value; plies left, or nothing.
     pub outputs: [&'a mut [f32]; 3],
-}
-
-/// Waits for the end of a batch: polls until `limit` is over, and then sleeps. A limit of zero sleeps at once. Waking a
-/// thread takes some 5 µs, in a virtual machine some 50; polling keeps a core busy.
-///
-/// # Errors
-/// Those of `is_done` and `sleep`.
-pub fn poll_then_sleep(
-    limit: Duration,
-    mut is_done: impl FnMut() -> Result<bool, String>,
-    sleep: impl FnOnce() -> Result<(), String>,
-) -> Result<(), String> {
-    if !limit.is_zero() {
-        let begin = Instant::now();
-        loop {
-            if is_done()? {
-                return Ok(());
-            }
-            if begin.elapsed() >= limit {
-                break;
-            }
-            hint::spin_loop();
-        }
-    }
-    sleep()
 }
 
 /// Held while a stream is made and its graphs are captured: one for all streams of a process.
@@ -117,7 +90,7 @@ pub fn capture_all(
         write_sample(&mut stream.buffers(place)?);
         for _ in 0..RUNS_BEFORE {
             stream.queue(place)?;
-            stream.wait()?;
+            stream.wait(Duration::ZERO)?;
         }
         expected[place] = stream.buffers(place)?.outputs.concat();
         stream.begin_capture()?;
@@ -132,7 +105,7 @@ pub fn capture_all(
             output.fill(f32::NAN);
         }
         stream.launch(place)?;
-        stream.wait()?;
+        stream.wait(Duration::ZERO)?;
         let found = stream.buffers(place)?.outputs.concat();
         let mut pairs = found.iter().zip(expected);
         // NaN is not close to anything.
@@ -183,35 +156,6 @@ mod tests {
     };
 
     const SIZES: [usize; 3] = [1, 8, 64];
-
-    #[test]
-    fn a_thread_polls_for_the_end_of_a_batch_for_a_while_and_then_sleeps() {
-        let long = Duration::from_secs(600);
-        for (limit, done_at, expected_polls, expected_sleeps) in [
-            (Duration::ZERO, 0, 0, 1),
-            (long, 0, 1, 0),
-            (long, 3, 4, 0),
-            // It is over after the first poll.
-            (Duration::from_nanos(1), usize::MAX, 1, 1),
-        ] {
-            let (mut polls, mut sleeps) = (0, 0);
-            let is_done = || {
-                polls += 1;
-                // Longer than the shortest limit.
-                thread::sleep(Duration::from_micros(1));
-                Ok(polls > done_at)
-            };
-            let sleep = || {
-                sleeps += 1;
-                Ok(())
-            };
-            poll_then_sleep(limit, is_done, sleep).unwrap();
-            assert_eq!((polls, sleeps), (expected_polls, expected_sleeps));
-        }
-        let failed = || Err("CUDA: 719".to_owned());
-        let never = || panic!("it slept after an error");
-        assert!(poll_then_sleep(long, failed, never).is_err());
-    }
 
     #[test]
     fn every_size_is_captured_after_two_runs_and_then_checked() {
@@ -271,7 +215,7 @@ mod tests {
         let card = FakeCard::default();
         let (mut one, mut other) = (card.stream(&SIZES), card.stream(&SIZES));
         one.begin_capture().unwrap();
-        let error = other.wait().unwrap_err();
+        let error = other.wait(Duration::ZERO).unwrap_err();
         assert!(error.contains("900"), "{error}");
         // The other one's wait has spoilt the capture.
         one.queue(0).unwrap_err();
