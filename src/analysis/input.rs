@@ -19,7 +19,7 @@ use crate::{
 /// The game of a position.
 #[derive(Clone, Debug)]
 pub struct PgnGame {
-    /// Its number in the file, from 1.
+    /// Its number in the input, from 1.
     pub number: usize,
     /// Its tags.
     pub tags: Vec<(String, String)>,
@@ -124,25 +124,72 @@ pub fn from_fen(text: &str) -> Result<Item> {
     Ok(Item::new(history, text.to_owned()))
 }
 
-/// The positions of an EPD file.
+/// The positions of EPD files, one after the other, whose lines are numbered as if they were one file.
 ///
 /// # Errors
-/// When the file cannot be opened; bad lines are errors of the stream.
-pub fn from_epd(path: &Path) -> Result<Items> {
-    let file = path.display().to_string();
-    let lines = (1..).zip(files::lines(files::open(path)?));
-    Ok(Box::new(lines.filter_map(move |(number, line)| {
-        let place = || format!("{file}, line {number}");
-        let line = match line {
-            Ok(line) => line,
-            Err(error) => return Some(Err(error.context(place()))),
+/// When a file cannot be opened; bad lines are errors of the stream.
+pub fn from_epd(paths: &[impl AsRef<Path>]) -> Result<Items> {
+    let all = opened(paths, |path| Ok(files::lines(files::open(path)?)))?;
+    let items = all.filter_map(
+        |Numbered {
+             place,
+             number,
+             from,
+         }| {
+            let place = || format!("{}, line {}", place.file, place.number);
+            let line = match from {
+                Ok(line) => line,
+                Err(error) => return Some(Err(error.context(place()))),
+            };
+            let text = line.trim_start_matches('\u{feff}').trim();
+            if text.is_empty() || text.starts_with('#') {
+                return None;
+            }
+            Some(parse_epd(text, number).with_context(place))
+        },
+    );
+    Ok(Box::new(items))
+}
+
+/// A line or game of several files.
+struct Numbered<T> {
+    /// Where it is.
+    place: Place,
+    /// Its number among those of all files, from 1.
+    number: usize,
+    /// What was read.
+    from: T,
+}
+
+/// A place in a file.
+struct Place {
+    file: String,
+    /// The number of the line or game in it, from 1.
+    number: usize,
+}
+
+/// What `open` reads from each of the files, which are all opened before the first is read.
+fn opened<I: Iterator + 'static>(
+    paths: &[impl AsRef<Path>],
+    open: impl Fn(&Path) -> Result<I>,
+) -> Result<impl Iterator<Item = Numbered<I::Item>> + 'static> {
+    let paths = paths.iter().map(AsRef::as_ref);
+    let files: Result<Vec<(String, I)>> = paths
+        .map(|path| Ok((path.display().to_string(), open(path)?)))
+        .collect();
+    let all = files?.into_iter().flat_map(|(file, from)| {
+        let place = move |number| Place {
+            file: file.clone(),
+            number,
         };
-        let text = line.trim_start_matches('\u{feff}').trim();
-        if text.is_empty() || text.starts_with('#') {
-            return None;
-        }
-        Some(parse_epd(text, number).with_context(place))
-    })))
+        (1..).map(place).zip(from)
+    });
+    let numbered = |(number, (place, from))| Numbered {
+        place,
+        number,
+        from,
+    };
+    Ok((1..).zip(all).map(numbered))
 }
 
 /// One line of an EPD file.
@@ -162,24 +209,33 @@ fn parse_epd(line: &str, number: usize) -> Result<Item> {
     Ok(item)
 }
 
-/// Every position of the main lines of a PGN file: those in which a move was played, and the last one, unless the
-/// game is over there by the rules. An unclaimed repetition does not end a game. A game without moves has no
-/// positions.
+/// Every position of the main lines of PGN files, whose games are numbered as if they were one file: those in which a
+/// move was played, and the last one, unless the game is over there by the rules. An unclaimed repetition does not end
+/// a game. A game without moves has no positions.
 ///
 /// # Errors
-/// When the file cannot be opened; bad games are errors of the stream.
-pub fn from_pgn(path: &Path) -> Result<Items> {
-    let file = path.display().to_string();
-    let games = Reader::open(path)?.accept_unfinished().keep_times();
-    let items = (1..).zip(games).flat_map(move |(number, game)| -> Items {
-        match game {
-            Ok(game) => Box::new(items_of(game, number).map(Ok)),
-            Err(error) => {
-                let error = anyhow!(error).context(format!("{file}, game {number}"));
-                Box::new(std::iter::once(Err(error)))
+/// When a file cannot be opened; bad games are errors of the stream.
+pub fn from_pgn(paths: &[impl AsRef<Path>]) -> Result<Items> {
+    let all = opened(paths, |path| {
+        Ok(Reader::open(path)?.accept_unfinished().keep_times())
+    })?;
+    let items = all.flat_map(
+        |Numbered {
+             place,
+             number,
+             from,
+         }|
+         -> Items {
+            match from {
+                Ok(game) => Box::new(items_of(game, number).map(Ok)),
+                Err(error) => {
+                    let place = format!("{}, game {}", place.file, place.number);
+                    let error = anyhow!(error).context(place);
+                    Box::new(std::iter::once(Err(error)))
+                }
             }
-        }
-    });
+        },
+    );
     Ok(Box::new(items))
 }
 
@@ -235,7 +291,10 @@ pub(super) mod tests {
     #[test]
     fn the_positions_that_follow_in_a_game_are_known() {
         let game = file("[White \"x\"]\n\n1. e4 e5 2. Nf3 Nc6 *\n");
-        let items: Vec<Item> = from_pgn(game.path()).unwrap().map(Result::unwrap).collect();
+        let items: Vec<Item> = from_pgn(&[game.path()])
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
         let count = |index: usize, most| items[index].following(most).count();
         assert_eq!((count(0, 3), count(0, 9), count(2, 3)), (3, 4, 2));
         assert_eq!((count(3, 3), count(4, 3)), (1, 0));
@@ -264,7 +323,7 @@ pub(super) mod tests {
     #[test]
     fn unusual_text_does_not_end_a_file() {
         let latin1 = b"4k3/8/8/8/8/8/8/4K2R w K - id \"M\xfcller\";\n4k3/8/8/8/8/8/8/4K2R w - -";
-        let items: Vec<_> = from_epd(file(latin1).path()).unwrap().collect();
+        let items: Vec<_> = from_epd(&[file(latin1).path()]).unwrap().collect();
         assert_eq!(items.len(), 2);
         assert_eq!(items[0].as_ref().unwrap().name, "#1 M\u{fffd}ller");
         assert!(items[1].is_ok());
@@ -272,11 +331,11 @@ pub(super) mod tests {
         let games = file(format!(
             "[Event \"{long}\"]\n\n1. e4 *\n\n[White \"b\"]\n\n1. d4 *\n"
         ));
-        let items: Vec<_> = from_pgn(games.path()).unwrap().collect();
+        let items: Vec<_> = from_pgn(&[games.path()]).unwrap().collect();
         // Two positions of each game.
         assert_eq!(items.iter().filter(|item| item.is_ok()).count(), 4);
         let lines = format!("{}\n4k3/8/8/8/8/8/8/4K2R w - -\n", "x".repeat(1 << 20));
-        let items: Vec<_> = from_epd(file(lines).path()).unwrap().collect();
+        let items: Vec<_> = from_epd(&[file(lines).path()]).unwrap().collect();
         assert_eq!(items.len(), 2);
         assert!(format!("{:#}", items[0].as_ref().unwrap_err()).contains("line 1: it is longer"));
         assert_eq!(items[1].as_ref().unwrap().name, "#2");
@@ -285,7 +344,7 @@ pub(super) mod tests {
     #[test]
     fn an_unreadable_move_is_reported_with_game_and_ply() {
         let games = file("1. e4 *\n\n[White \"b\"]\n\n1. e4 e5 2. Sf3 Nc6 *\n\n1. d4 *\n");
-        let items: Vec<_> = from_pgn(games.path()).unwrap().collect();
+        let items: Vec<_> = from_pgn(&[games.path()]).unwrap().collect();
         assert_eq!(items.len(), 5);
         let error = format!("{:#}", items[2].as_ref().unwrap_err());
         assert!(
@@ -295,9 +354,40 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn several_files_are_numbered_as_one_and_errors_name_the_place_in_each() {
+        let games = [
+            "1. e4 *\n\n[White \"b\"]\n\n1. d4 *\n",
+            "1. c4 *\n\n1. Sf3 *\n",
+        ]
+        .map(file);
+        let paths = games.each_ref().map(|game| game.path());
+        let items: Vec<_> = from_pgn(&paths).unwrap().collect();
+        let names = items.iter().flatten().map(|item| &*item.name);
+        let expected = ["game 1, move 1.", "game 2, move 1.", "game 3, move 1."];
+        assert_eq!(names.step_by(2).collect::<Vec<_>>(), expected);
+        let error = format!("{:#}", items[6].as_ref().unwrap_err());
+        let place = format!("{}, game 2", paths[1].display());
+        assert!(error.contains(&place), "{error}");
+
+        let line = "4k3/8/8/8/8/8/8/4K2R w K -\n";
+        let positions = [format!("{line}{line}"), format!("# one\n{line}nonsense\n")].map(file);
+        let paths = positions.each_ref().map(|file| file.path());
+        let items: Vec<_> = from_epd(&paths).unwrap().collect();
+        let names = items.iter().flatten().map(|item| &*item.name);
+        assert_eq!(names.collect::<Vec<_>>(), ["#1", "#2", "#4"]);
+        let error = format!("{:#}", items[3].as_ref().unwrap_err());
+        let place = format!("{}, line 3", paths[1].display());
+        assert!(error.contains(&place), "{error}");
+
+        // No file is read if one of them is missing.
+        let missing = [paths[0], Path::new("no such file")];
+        assert!(from_epd(&missing).is_err() && from_pgn(&missing).is_err());
+    }
+
+    #[test]
     fn epd_operations_give_counters_and_moves_to_avoid() {
         let file = file("4k3/8/8/8/8/8/8/4K2R w K - bm O-O Kd2; am Kd2; hmvc 50; fmvn 80;\n");
-        let item = from_epd(file.path()).unwrap().next().unwrap().unwrap();
+        let item = from_epd(&[file.path()]).unwrap().next().unwrap().unwrap();
         assert_eq!(item.fen(), "4k3/8/8/8/8/8/8/4K2R w K - 50 80");
         let [castling, king] = item.best[..] else {
             panic!("{:?}", item.best)
@@ -315,7 +405,7 @@ pub(super) mod tests {
              nonsense\n\
              4k3/8/8/8/8/8/8/4K2R w K - bm Qxh8;\n",
         );
-        let items: Vec<_> = from_epd(file.path()).unwrap().collect();
+        let items: Vec<_> = from_epd(&[file.path()]).unwrap().collect();
         assert_eq!(items.len(), 4);
         let first = items[0].as_ref().unwrap();
         assert_eq!(first.name, "#2 castle; or not");
@@ -332,7 +422,7 @@ pub(super) mod tests {
 
     #[test]
     fn positions_after_the_end_by_rules_are_ignored() {
-        let items = |text: &str| from_pgn(file(text).path()).unwrap().count();
+        let items = |text: &str| from_pgn(&[file(text).path()]).unwrap().count();
         let thrice = "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8";
         assert_eq!(items(&format!("{thrice} 1/2-1/2\n")), 8);
         // The draw was not claimed.
@@ -354,7 +444,7 @@ pub(super) mod tests {
              [FEN \"7k/Q7/6K1/8/8/8/8/8 w - - 0 30\"]\n\n30. Qa8# 1-0\n\n[White \"c\"]\n\n*\n\n\
              [White \"bad\"]\n\n1. e5 *\n\n",
         );
-        let items: Vec<_> = from_pgn(file.path()).unwrap().collect();
+        let items: Vec<_> = from_pgn(&[file.path()]).unwrap().collect();
         assert_eq!(items.len(), 6);
         let names: Vec<_> = items[..5]
             .iter()

@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn the_rating_of_a_side_selects_its_model() {
         let game = file("[WhiteElo \"1449\"]\n[BlackElo \"2701\"]\n\n1. e4 *\n");
-        let item = from_pgn(game.path()).unwrap().next().unwrap().unwrap();
+        let item = from_pgn(&[game.path()]).unwrap().next().unwrap().unwrap();
         let mut options = Options::default();
         let of = |options: &Options, side| weights(options, &item, side);
         assert_eq!(of(&options, Color::White), human_name(1400));

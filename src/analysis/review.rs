@@ -566,7 +566,7 @@ mod tests {
         let moves = MOVES[..records.len() - 1].join(" ");
         let game = file(format!("[White \"x\"]\n\n{moves} *\n"));
         let mut reviewer = Reviewer::default();
-        for (item, (lines, traps)) in from_pgn(game.path()).unwrap().zip(records) {
+        for (item, (lines, traps)) in from_pgn(&[game.path()]).unwrap().zip(records) {
             let item = item.unwrap();
             let position = item.history.position();
             let text = |m| crate::chess::setup::move_text(position, m, false);
@@ -642,7 +642,7 @@ mod tests {
     #[test]
     fn a_move_that_draws_has_the_value_of_a_draw() {
         let game = file("[FEN \"7k/5Q2/8/6K1/8/8/8/8 w - - 0 60\"]\n\n60. Kg6 1/2-1/2\n");
-        let item = from_pgn(game.path()).unwrap().next().unwrap().unwrap();
+        let item = from_pgn(&[game.path()]).unwrap().next().unwrap().unwrap();
         let record = PositionRecord {
             played: Some("g5g6".into()),
             objective_best: Some("f7f1".into()),

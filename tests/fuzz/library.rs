@@ -65,8 +65,8 @@ fn ten_thousand_damaged_games_are_read_or_refused() {
         file.write_all(text.as_bytes()).unwrap();
         // What is not understood is an error of the stream, which goes on or ends.
         let items = match round % 2 {
-            0 => scorn::analysis::input::from_pgn(file.path()),
-            _ => scorn::analysis::input::from_epd(file.path()),
+            0 => scorn::analysis::input::from_pgn(&[file.path()]),
+            _ => scorn::analysis::input::from_epd(&[file.path()]),
         };
         assert!(items.map_or(0, Iterator::count) < 1000);
     }

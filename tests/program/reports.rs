@@ -414,6 +414,51 @@ fn an_analysis_of_a_game_that_has_gone_on_is_not_continued() {
 }
 
 #[test]
+fn several_files_are_analysed_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let [first, second, page, positions] = ["a.pgn", "b.PGN", "x.html", "c.epd"].map(file);
+    fs::write(&first, "[White \"Anna\"]\n\n1. e4 *\n").unwrap();
+    fs::write(&second, "[White \"Bert\"]\n\n1. d4 *\n").unwrap();
+    fs::write(&positions, "4k3/8/8/8/8/8/8/4K2R w K -\n").unwrap();
+    let run = |files: &[&Path], arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+        let command = command.args(["-t", "1", "analyze", "--nodes", "20"]);
+        let output = command.args(files).args(arguments).output().unwrap();
+        let [out, errors] = [output.stdout, output.stderr].map(|text| {
+            let text = String::from_utf8(text).unwrap();
+            text.lines().map(str::to_owned).collect::<Vec<String>>()
+        });
+        (output.status.code(), out, errors.join("\n"))
+    };
+    let (code, _, errors) = run(&[&first, &second], &["--html", page.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{errors}");
+    let data = data(&fs::read_to_string(&page).unwrap());
+    assert_eq!(data["source"], "a.pgn and 1 other file");
+    let white: Vec<&str> = data["games"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|game| game["white"].as_str().unwrap())
+        .collect();
+    assert_eq!(white, ["Anna", "Bert"]);
+
+    let (code, out, errors) = run(&[&second, &first], &["--json"]);
+    assert_eq!((code, out.len()), (Some(0), 4), "{errors}");
+    assert!(out[2].contains("\"game 2, move 1.\""), "{}", out[2]);
+    for (files, message) in [
+        ([&*first, &*positions], "a command each"),
+        ([&*first, Path::new("missing.pgn")], "missing.pgn"),
+    ] {
+        let (code, out, errors) = run(&files, &[]);
+        assert_eq!((code, out.len()), (Some(1), 0));
+        assert!(errors.contains(message), "{errors}");
+    }
+    let twice = ["--pgn", "-", "--pgn", "-"];
+    assert!(run(&[], &twice).2.contains("only once"));
+}
+
+#[test]
 fn bad_games_replace_no_page() {
     let folder = tempfile::tempdir().unwrap();
     let (pgn, page) = (folder.path().join("x.pgn"), folder.path().join("x.html"));

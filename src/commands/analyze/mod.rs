@@ -6,7 +6,7 @@ mod output;
 
 use std::{
     io::{self, IsTerminal},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -65,21 +65,22 @@ Examples:
 #[command(group(clap::ArgGroup::new("positions").required(true).args(["file", "fen", "epd", "pgn"])))]
 #[command(group(clap::ArgGroup::new("games").args(["file", "pgn"])))]
 pub struct AnalyzeArgs {
-    /// File of games (.pgn) or positions (.epd, .fen); the extension selects --pgn or --epd. Several files are joined
-    /// first: "cat *.pgn | scorn analyze --pgn -".
+    /// Files of games (.pgn) or positions (.epd, .fen); the extension selects --pgn or --epd. Several files are analysed
+    /// as if they were one.
     #[arg(value_name = "FILE")]
-    pub file: Option<PathBuf>,
+    pub file: Vec<PathBuf>,
     /// Position to analyse: a FEN or "startpos", with "moves e2e4 e7e5" after it for the moves of a game; may be
     /// given several times.
     #[arg(long, value_name = "FEN")]
     pub fen: Vec<String>,
     /// File of positions, one per line; the engine's move is compared with the operations bm (best moves) and am (moves
-    /// to avoid). May be .gz or .zst; "-" is standard input.
+    /// to avoid). May be .gz or .zst; "-" is standard input. May be given several times.
     #[arg(long, value_name = "FILE")]
-    pub epd: Option<PathBuf>,
-    /// File of games: every position of the main line is analysed. May be .gz or .zst; "-" is standard input.
+    pub epd: Vec<PathBuf>,
+    /// File of games: every position of the main line is analysed. May be .gz or .zst; "-" is standard input. May be
+    /// given several times.
     #[arg(long, value_name = "FILE")]
-    pub pgn: Option<PathBuf>,
+    pub pgn: Vec<PathBuf>,
     /// Nodes per position [default: 10000, unless --movetime is given].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub nodes: Option<u64>,
@@ -115,30 +116,42 @@ pub struct AnalyzeArgs {
 const RECORDS_VERSION: u32 = 3;
 
 impl AnalyzeArgs {
-    /// With the file without a flag among those with one: games or positions, by its name.
-    fn with_named_file(&self) -> Result<AnalyzeArgs> {
+    /// With the files without a flag among those with one: games or positions, by their names.
+    fn with_named_files(&self) -> Result<AnalyzeArgs> {
         let mut args = self.clone();
-        let Some(path) = args.file.take() else {
-            return Ok(args);
-        };
-        let name = path.to_string_lossy().to_lowercase();
-        let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
-        if name.ends_with(".pgn") {
-            args.pgn = Some(path);
-        } else if name.ends_with(".epd") || name.ends_with(".fen") {
-            ensure!(
-                !args.is_reviewed(),
-                "{}: --html and --annotate need games, not positions",
-                path.display()
+        for path in args.file.drain(..) {
+            let name = path.to_string_lossy().to_lowercase();
+            let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
+            let (is_games, is_positions) = (
+                name.ends_with(".pgn"),
+                name.ends_with(".epd") || name.ends_with(".fen"),
             );
-            args.epd = Some(path);
-        } else {
-            bail!(
+            ensure!(
+                is_games || is_positions,
                 "{}: neither .pgn nor .epd nor .fen: use --pgn FILE for games, --epd FILE for positions (--pgn - and \
                  --epd - read standard input)",
                 path.display()
             );
+            ensure!(
+                is_games || !self.is_reviewed(),
+                "{}: --html and --annotate need games, not positions",
+                path.display()
+            );
+            match is_games {
+                true => args.pgn.push(path),
+                false => args.epd.push(path),
+            }
         }
+        if let (Some(games), Some(positions)) = (args.pgn.first(), args.epd.first()) {
+            bail!(
+                "{} has games and {} has positions: they are analysed one after the other, with a command each",
+                games.display(),
+                positions.display()
+            );
+        }
+        let files = args.pgn.iter().chain(&args.epd);
+        let standard_input = files.filter(|path| path.as_os_str() == "-").count();
+        ensure!(standard_input <= 1, "standard input can be read only once");
         Ok(args)
     }
 
@@ -165,11 +178,11 @@ impl AnalyzeArgs {
     }
 
     fn items(&self) -> Result<Items> {
-        if let Some(path) = &self.epd {
-            return input::from_epd(path);
+        if !self.epd.is_empty() {
+            return input::from_epd(&self.epd);
         }
-        if let Some(path) = &self.pgn {
-            return input::from_pgn(path);
+        if !self.pgn.is_empty() {
+            return input::from_pgn(&self.pgn);
         }
         let items: Result<Vec<Item>> = self.fen.iter().map(|fen| input::from_fen(fen)).collect();
         Ok(Box::new(items?.into_iter().map(Ok)))
@@ -236,7 +249,7 @@ impl AnalyzeArgs {
 /// When the network cannot be loaded, a file cannot be read or written, or some positions are invalid (the others are
 /// analysed nevertheless).
 pub fn command(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
-    run(&args.with_named_file()?, resolved, load)
+    run(&args.with_named_files()?, resolved, load)
 }
 
 fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
@@ -432,15 +445,28 @@ impl Pages {
             }
             Ok(())
         };
-        let source = match args.pgn.as_deref() {
-            Some(path) if path != Path::new("-") => path,
-            _ => Path::new("standard input"),
-        };
-        let page = || report::page(games, source, search_settings);
+        let source = source(&args.pgn);
+        let page = || report::page(games, &source, search_settings);
         let html = put(self.html, &args.html, &page);
         // Hours of work are not lost with the page: the other file may be on another disk.
         let annotated = || Ok(games.iter().map(annotate::annotated_pgn).collect());
         html.and(put(self.annotated_pgn, &args.annotate, &annotated))
+    }
+}
+
+/// The files of games as the title of a page.
+fn source(files: &[PathBuf]) -> String {
+    let name = |path: &PathBuf| match path.to_str() {
+        Some("-") => "standard input".to_owned(),
+        _ => path.file_name().unwrap_or_default().display().to_string(),
+    };
+    let first = files.first().map(name).unwrap_or_default();
+    match files.len() {
+        0 | 1 => first,
+        count => {
+            let others = terminal::counted(count as u64 - 1, "other file");
+            format!("{first} and {others}")
+        }
     }
 }
 
