@@ -1,12 +1,13 @@
 //! The file of results: one JSON object per line, which a resumed analysis continues.
 
 use std::{
+    collections::{HashMap, VecDeque},
     fs::File,
     io::{BufReader, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::de::IgnoredAny;
 
 use super::{
@@ -27,11 +28,53 @@ pub struct ResultFile {
     /// The name for messages.
     name: String,
     to: Box<dyn Write>,
-    done: Vec<EarlierResult>,
-    /// Number of earlier results that have been used again.
-    met: usize,
+    earlier: EarlierResults,
     /// Whether a later run can continue it.
     can_be_continued: bool,
+}
+
+/// The results of an earlier run that have not been used again.
+#[derive(Default)]
+struct EarlierResults {
+    /// By the name of the position; `--fen` may name one twice.
+    by_name: HashMap<String, VecDeque<EarlierResult>>,
+    /// How many there are of each game.
+    of_game: HashMap<String, usize>,
+    count: usize,
+}
+
+/// The game in the name of a position, if it is from one.
+fn game_in(name: &str) -> Option<&str> {
+    let (game, _) = name.split_once(", move ")?;
+    game.starts_with("game ").then_some(game)
+}
+
+impl EarlierResults {
+    fn add(&mut self, result: EarlierResult) {
+        if let Some(game) = game_in(&result.name) {
+            *self.of_game.entry(game.to_owned()).or_default() += 1;
+        }
+        self.count += 1;
+        let same = self.by_name.entry(result.name.clone()).or_default();
+        same.push_back(result);
+    }
+
+    /// Removes the result of this name.
+    fn take(&mut self, name: &str) -> Option<EarlierResult> {
+        let result = self.by_name.get_mut(name)?.pop_front()?;
+        self.count -= 1;
+        if let Some(left) = game_in(name).and_then(|game| self.of_game.get_mut(game)) {
+            *left -= 1;
+        }
+        Some(result)
+    }
+
+    /// Whether a position of this name may be a new one: all that there was has been used, or that of its game, which
+    /// could not be read before or was not finished.
+    fn may_lack(&self, name: &str) -> bool {
+        let is_left = |game| self.of_game.get(game).is_some_and(|&left| left > 0);
+        self.count == 0 || game_in(name).is_some_and(|game| !is_left(game))
+    }
 }
 
 impl ResultFile {
@@ -41,19 +84,18 @@ impl ResultFile {
     /// # Errors
     /// When the file cannot be opened, is an input, holds other data, or is being written by another process.
     pub fn open(path: &Path, inputs: &[PathBuf], keep_records: bool) -> Result<ResultFile> {
-        let (to, done, can_be_continued): (Box<dyn Write>, _, _) = match open_stream(path, inputs)?
-        {
-            Stream::Plain(to) => (Box::new(to), Vec::new(), false),
-            Stream::Continued(mut file) => {
-                let done = read_records(&mut file, path, keep_records)?;
-                (Box::new(file), done, true)
-            }
-        };
+        let (to, earlier, can_be_continued): (Box<dyn Write>, _, _) =
+            match open_stream(path, inputs)? {
+                Stream::Plain(to) => (Box::new(to), EarlierResults::default(), false),
+                Stream::Continued(mut file) => {
+                    let earlier = read_records(&mut file, path, keep_records)?;
+                    (Box::new(file), earlier, true)
+                }
+            };
         Ok(ResultFile {
             name: path.display().to_string(),
             to,
-            done,
-            met: 0,
+            earlier,
             can_be_continued,
         })
     }
@@ -63,24 +105,29 @@ impl ResultFile {
         self.can_be_continued
     }
 
-    /// The earlier result for this position. `settings` is the fingerprint of everything that determines it. Whether
-    /// it is solved depends on the solution in the present input.
+    /// The earlier result for this position, which is given once; `None` for a position that is new. `settings` is the
+    /// fingerprint of everything that determines it. Whether it is solved depends on the solution in the present input.
     ///
     /// # Errors
     /// When the earlier run was about other positions or had other settings.
-    pub fn already_done(&mut self, item: &Item, settings: &str) -> Result<Option<&EarlierResult>> {
-        let Some(record) = self.done.get_mut(self.met) else {
-            return Ok(None);
-        };
-        self.met += 1;
-        if record.name != item.name || record.fen != item.fen() {
-            bail!(
-                "{} contains an analysis of other positions ({} instead of {}): use another --output",
+    pub fn already_done(&mut self, item: &Item, settings: &str) -> Result<Option<EarlierResult>> {
+        let Some(mut record) = self.earlier.take(&item.name) else {
+            ensure!(
+                self.earlier.may_lack(&item.name),
+                "{} contains an analysis of other positions, without {}: use another --output",
                 self.name,
-                record.name,
                 item.name
             );
-        }
+            return Ok(None);
+        };
+        let fen = item.fen();
+        ensure!(
+            record.fen == fen,
+            "{} contains an analysis of other positions ({} is {} there and {fen} here): use another --output",
+            self.name,
+            record.name,
+            record.fen
+        );
         let played = record.played.as_deref();
         let played = played.and_then(|m| setup::parse_move(item.history.position(), m).ok());
         ensure!(
@@ -111,7 +158,7 @@ impl ResultFile {
     /// When it had.
     pub fn check_complete(&self) -> Result<()> {
         ensure!(
-            self.met == self.done.len(),
+            self.earlier.count == 0,
             "{} already holds an analysis of more positions than these: use another --output",
             self.name
         );
@@ -151,10 +198,11 @@ const MAX_LINE_BYTES: usize = 1 << 24;
 
 /// Reads the records of an earlier run. An incomplete last line and blank lines at the end are removed from the file
 /// before it is continued.
-fn read_records(file: &mut File, path: &Path, keep: bool) -> Result<Vec<EarlierResult>> {
+fn read_records(file: &mut File, path: &Path, keep: bool) -> Result<EarlierResults> {
     let context = || format!("{} is not an earlier analysis", path.display());
     let mut reader = BufReader::new(&mut *file);
-    let (mut records, mut read, mut good, mut line) = (Vec::new(), 0u64, 0u64, Vec::new());
+    let (mut read, mut good, mut line) = (0u64, 0u64, Vec::new());
+    let mut records = EarlierResults::default();
     loop {
         line.clear();
         let end = read_line(&mut reader, &mut line, MAX_LINE_BYTES).with_context(context)?;
@@ -166,7 +214,7 @@ fn read_records(file: &mut File, path: &Path, keep: bool) -> Result<Vec<EarlierR
             continue;
         }
         let record: PositionRecord = serde_json::from_slice(&line).with_context(context)?;
-        records.push(EarlierResult {
+        records.add(EarlierResult {
             name: record.name.clone(),
             fen: record.fen.clone(),
             settings: record.settings.clone(),

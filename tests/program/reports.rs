@@ -459,6 +459,48 @@ fn several_files_are_analysed_as_one() {
 }
 
 #[test]
+fn a_game_that_was_mended_is_analysed_and_the_others_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let (pgn, records) = (file("x.pgn"), file("x.jsonl"));
+    let arguments = ["--nodes", "20", "--output", records.to_str().unwrap()];
+    let games = "[White \"a\"]\n\n1. e4 e5 *\n\n[White \"b\"]\n\n1. d4 Ke5 2. c4 *\n\n[White \"c\"]\n\n1. c4 c5 *\n";
+    fs::write(&pgn, games).unwrap();
+    assert_eq!(run(&pgn, &arguments).0, Some(1));
+    let before = fs::read_to_string(&records).unwrap();
+    fs::write(&pgn, games.replace("Ke5", "d5")).unwrap();
+    // The second game is interrupted once more.
+    assert_eq!(run(&pgn, &arguments).0, Some(0));
+    let after = fs::read_to_string(&records).unwrap();
+    let new: Vec<&str> = after.strip_prefix(&before).unwrap().lines().collect();
+    assert!(new.len() == 4 && new.iter().all(|line| line.contains("\"game 2, ")));
+    let first_of_new: String = new[..2].iter().map(|line| format!("{line}\n")).collect();
+    fs::write(&records, before.clone() + &first_of_new).unwrap();
+    assert_eq!(run(&pgn, &arguments).0, Some(0));
+    let again = fs::read_to_string(&records).unwrap();
+    assert_eq!(again.lines().count(), after.lines().count());
+
+    for (other, message) in [
+        (games.replace("e5 *", "e6 *"), "goes on differently"),
+        (
+            games.replace(
+                "[White \"a\"]",
+                "[FEN \"4k3/4p3/8/8/8/8/4P3/4K3 w - - 0 1\"]",
+            ),
+            "other positions (game 1, move 1. is rnbq",
+        ),
+        (
+            games.replace("1. e4 e5 *", "1. e4 e5 2. Nf3 *"),
+            "goes on differently",
+        ),
+    ] {
+        fs::write(&pgn, other).unwrap();
+        let (code, errors) = run(&pgn, &arguments);
+        assert!(code == Some(1) && errors.contains(message), "{errors}");
+    }
+}
+
+#[test]
 fn bad_games_replace_no_page() {
     let folder = tempfile::tempdir().unwrap();
     let (pgn, page) = (folder.path().join("x.pgn"), folder.path().join("x.html"));

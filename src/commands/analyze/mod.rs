@@ -341,8 +341,8 @@ impl BatchAnalysis<'_> {
             if let Some(earlier) = self.writer.already_done(&item, &settings)? {
                 self.good += 1;
                 self.score.add(earlier.solved, earlier.solution);
-                if let Some(record) = &earlier.record {
-                    self.reviewer.add(&item, record.clone());
+                if let Some(record) = earlier.record {
+                    self.reviewer.add(&item, record);
                 }
                 continue;
             }

@@ -45,7 +45,7 @@ impl ResultOutput {
     ///
     /// # Errors
     /// As [`ResultFile::already_done`].
-    pub fn already_done(&mut self, item: &Item, settings: &str) -> Result<Option<&EarlierResult>> {
+    pub fn already_done(&mut self, item: &Item, settings: &str) -> Result<Option<EarlierResult>> {
         match self {
             ResultOutput::File(file) => file.already_done(item, settings),
             _ => Ok(None),
