@@ -287,6 +287,7 @@ fn back_up_by(
         let parent_is_proven = tree.node(parent).is_proven() && depth > 1;
         if parent_is_proven {
             correction = Correction::default();
+            propagate = propagate && bounds::renew(tree, parent);
         } else if propagate {
             match bounds::update(tree, parent) {
                 None => propagate = false,
@@ -524,6 +525,28 @@ mod tests {
             (3.0 - 4.0 * 0.3) / 11.0,
             (140.0 - 4.0 * 12.0 + 5.0 * 1.0 + 1.0) / 11.0,
         );
+    }
+
+    #[test]
+    fn a_shorter_mate_that_was_in_flight_shortens_the_proof() {
+        let mut lost = node(4, -1.0, 0.0, 5.0);
+        lost.set_bounds(Bounds::exact(-1), Origin::Children);
+        let mut line = Line::new([lost, node(5, -0.1, 0.2, 15.0)]);
+        let tree = &mut line.state.tree;
+        let reply = tree.child_id(tree.node(line.path[1]), 0);
+        tree.node_mut(reply).m = 4.0;
+        tree.node_mut(reply)
+            .set_bounds(Bounds::exact(1), Origin::Children);
+        let mated = Value {
+            wl: -1.0,
+            d: 0.0,
+            m: 0.0,
+        };
+        line.evaluated(mated, Some((-1, Origin::Rules)));
+        line.back_up(true);
+        line.assert_is(1, 5, -1.0, 0.0, 1.0);
+        let child = line.state.tree.node(line.path[1]);
+        assert_eq!(child.bounds(), Bounds::exact(-1));
     }
 
     #[test]

@@ -65,12 +65,7 @@ pub(super) fn update(tree: &mut Tree, id: NodeId) -> Option<Correction> {
         return Some(Correction::default());
     };
     let before = *node;
-    let origin = if proof.from_tablebase {
-        Origin::Tablebase
-    } else {
-        Origin::Children
-    };
-    prove(node, result, proof.m, origin);
+    prove(node, result, proof.m, proof.origin());
     Some(Correction {
         visits: before.n,
         wl: node.wl - before.wl,
@@ -79,11 +74,40 @@ pub(super) fn update(tree: &mut Tree, id: NodeId) -> Option<Correction> {
     })
 }
 
+/// Takes the proof that the mover prefers now for a node whose result was proven by its children before: visits that
+/// were in flight may have found another one. Returns whether it is another one, of which the parent's may be made.
+pub(super) fn renew(tree: &mut Tree, id: NodeId) -> bool {
+    let node = *tree.node(id);
+    let (bounds, proof) = combine(tree.children(&node), usize::from(node.n_edges));
+    // What the rules, the tables or a look ahead have proven does not follow from children.
+    if bounds.flipped() != node.bounds() {
+        return false;
+    }
+    let origin = proof.origin();
+    if (proof.m, origin) == (node.m, node.origin()) {
+        return false;
+    }
+    let node = tree.node_mut(id);
+    node.set_bounds(node.bounds(), origin);
+    node.m = proof.m;
+    true
+}
+
 /// How the result that [`combine`] found comes about.
 #[derive(Clone, Copy)]
 struct Proof {
     m: f32,
     from_tablebase: bool,
+}
+
+impl Proof {
+    /// Where the certainty of a node with this proof comes from.
+    fn origin(self) -> Origin {
+        match self.from_tablebase {
+            true => Origin::Tablebase,
+            false => Origin::Children,
+        }
+    }
 }
 
 /// The bounds for the side to move, given its children and how many moves it has.
