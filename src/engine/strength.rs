@@ -16,7 +16,8 @@ pub struct StrengthLevel {
 }
 
 /// The levels, from games against Stockfish (`docs/strength.md`). Between two rows nodes are interpolated geometrically
-/// and temperatures linearly. `UCI_Elo` has the range of this table.
+/// and temperatures linearly, except between the last row of one node and the next, where the former holds: with two or
+/// three nodes only one move has visits, so no temperature would vary the play. `UCI_Elo` has the range of this table.
 pub const LEVELS: [StrengthLevel; 8] = [
     level(1200, 1, 0.37),
     level(1340, 1, 0.2),
@@ -46,6 +47,9 @@ pub fn at(elo: u32) -> StrengthLevel {
     let Some([low, high]) = pair else {
         return LEVELS[LEVELS.len() - 1];
     };
+    if low.nodes == 1 && high.nodes > 1 && elo < high.elo {
+        return StrengthLevel { elo, ..*low };
+    }
     let share = f64::from(elo - low.elo) / f64::from(high.elo - low.elo);
     let nodes = (low.nodes as f64).powf(1.0 - share) * (high.nodes as f64).powf(share);
     StrengthLevel {
@@ -106,11 +110,13 @@ mod tests {
     fn strength_rises_with_the_rating() {
         let mut last = at(0);
         assert_eq!(last, LEVELS[0]);
-        for elo in (1200..=2200).step_by(10) {
+        for elo in 1200..=2200 {
             let level = at(elo);
             // With one node the temperature is that of the policy, with more that of the visits.
             let is_cooler = level.temperature <= last.temperature;
             assert!(level.nodes > last.nodes || (level.nodes == last.nodes && is_cooler));
+            // With two or three nodes a single move has visits.
+            assert!(![2, 3].contains(&level.nodes), "{elo}");
             last = level;
         }
         assert_eq!(at(9999), LEVELS[LEVELS.len() - 1]);
