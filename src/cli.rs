@@ -468,7 +468,7 @@ fn read_config(named: Option<&Path>, layer: &mut Layer) -> Result<()> {
             None => return Ok(()),
         },
     };
-    for entry in config_file::read(&path)? {
+    for entry in config_file::read(&path).context("configuration file")? {
         set(layer, &entry.name, &entry.value)
             .with_context(|| format!("{}, line {}", path.display(), entry.line))?;
     }

@@ -43,7 +43,7 @@ pub fn default_file() -> Option<PathBuf> {
 /// # Errors
 /// When it cannot be read, or a line does not name an option; the message has the line number.
 pub fn read(path: &Path) -> Result<Vec<ConfigEntry>> {
-    let text = files::read_text(path).context("configuration")?;
+    let text = files::read_text(path)?;
     parse_text(&text, path)
 }
 
@@ -52,7 +52,7 @@ pub fn read(path: &Path) -> Result<Vec<ConfigEntry>> {
 /// # Errors
 /// As [`read`].
 pub fn read_at_once(path: &Path) -> Result<Vec<ConfigEntry>> {
-    let text = files::read_text_at_once(path).context("configuration")?;
+    let text = files::read_text_at_once(path)?;
     parse_text(&text, path)
 }
 

@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 use shakmaty::{Color, EnPassantMode, Position, fen::Fen};
 
 pub use self::{
-    go::Go,
+    go::{Go, IgnoredWord},
     listener::{Answer, Listener, Subject},
     lost_games::Assessment,
     user_options::SetBy,

@@ -321,7 +321,7 @@ options! {
     "WDLDrawRateReference"                "wdl-draw-rate-reference"       [search play, hidden]
         wdl_draw_rate_reference:            f32 [0.001, 0.999]            = 0.5;
     /// WDL contempt: bias of the opening positions, in units of the logistic model, at which one Elo of contempt
-    /// equals one Elo of strength.
+    /// equals one Elo of strength. No effect with WDLCalibrationElo.
     "WDLBookExitBias"                     "wdl-book-exit-bias"            [search play, hidden]
         wdl_book_exit_bias:                 f32 [-2.0, 2.0]               = 0.65;
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use shakmaty::{Color, Position};
+use thiserror::Error;
 
 use crate::{
     chess::History,
@@ -44,10 +45,32 @@ pub struct Go {
     pub perft: Option<u32>,
     /// Whether there are words that need a limit and no valid limit, so that one node is searched.
     pub lacks_limit: bool,
-    /// Words that are not part of the command.
-    pub ignored_words: Vec<String>,
+    /// Words that have no effect.
+    pub ignored_words: Vec<IgnoredWord>,
     /// When the clock began to run, if that was before the search could begin (`ponderhit`); by the engine's clock.
     pub received: Option<Duration>,
+}
+
+/// A word of `go` that has no effect, with what belongs to it, and why.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum IgnoredWord {
+    /// There is no such word.
+    #[error("go: '{0}' is ignored: go has no such word")]
+    Unknown(String),
+    /// A number must follow it.
+    #[error("go: '{0}' is ignored: a number must follow")]
+    NoNumber(String),
+    /// What follows it is no number, or a negative one where there is none.
+    #[error("go: '{0}' is ignored: this is not a valid number")]
+    BadNumber(String),
+    /// `perft` with too many plies.
+    #[error("go: 'perft {plies}' is ignored: more than {most} plies cannot be counted")]
+    TooDeep {
+        /// The plies asked for.
+        plies: u32,
+        /// The most that are counted.
+        most: u32,
+    },
 }
 
 /// A search waits at most this fraction of the clock for a network.

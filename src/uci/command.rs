@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::engine::Go;
+use crate::engine::{Go, IgnoredWord};
 
 /// One line from the GUI.
 #[derive(Clone, Debug, PartialEq)]
@@ -201,7 +201,11 @@ fn go(words: &[&str]) -> Go {
             let number = value.first().and_then(|value| parse_number(value));
             let number = number.filter(|&number| number >= 0 || !COUNTS.contains(&word));
             if number.is_none() {
-                ignored_words.push(shorten(&[&[word], value].concat().join(" ")));
+                let text = shorten(&[&[word], value].concat().join(" "));
+                ignored_words.push(match value {
+                    [] => IgnoredWord::NoNumber(text),
+                    _ => IgnoredWord::BadNumber(text),
+                });
             }
             number
         };
@@ -217,9 +221,10 @@ fn go(words: &[&str]) -> Go {
             "mate" => go.mate = number().map(saturating_u32),
             "movetime" => go.movetime = number().map(millis),
             "perft" => match number().map(saturating_u32) {
-                Some(depth) if depth > MAX_PERFT => ignored_words.push(format!(
-                    "perft {depth} (more than {MAX_PERFT} plies cannot be counted)"
-                )),
+                Some(plies) if plies > MAX_PERFT => ignored_words.push(IgnoredWord::TooDeep {
+                    plies,
+                    most: MAX_PERFT,
+                }),
                 depth => go.perft = depth,
             },
             "infinite" => go.infinite = true,
@@ -231,7 +236,7 @@ fn go(words: &[&str]) -> Go {
                     .extend(moves.iter().map(|m| (*m).to_owned()));
                 rest = after;
             }
-            _ => ignored_words.push(shorten(word)),
+            _ => ignored_words.push(IgnoredWord::Unknown(shorten(word))),
         }
     }
     // Such words without a valid limit are a mistake rather than an infinite search.
@@ -245,7 +250,7 @@ fn go(words: &[&str]) -> Go {
     }
 }
 
-/// Parses a number. Some GUIs send decimals or more digits than fit; the value is rounded or clamped.
+/// Parses a number. Some GUIs send decimals or more digits than fit; the value is truncated or clamped.
 fn parse_number(value: &str) -> Option<i64> {
     value.parse::<i64>().ok().or_else(|| {
         let number: f64 = value.parse().ok()?;
@@ -371,7 +376,7 @@ mod tests {
             Ok(Command::Go(Go {
                 wtime: Some(ms(7)),
                 search_moves: vec!["O-O".into()],
-                ignored_words: vec!["sideways".into()],
+                ignored_words: vec![IgnoredWord::Unknown("sideways".into())],
                 ..Go::default()
             }))
         );
@@ -396,7 +401,7 @@ mod tests {
         assert_eq!(parse("go winc 100 movestogo 5"), Ok(Command::Go(timed)));
         let cut = Go {
             search_moves: vec!["e2e4".into()],
-            ignored_words: vec!["depth".into()],
+            ignored_words: vec![IgnoredWord::NoNumber("depth".into())],
             ..one()
         };
         assert_eq!(parse("go searchmoves e2e4 depth"), Ok(Command::Go(cut)));
@@ -414,34 +419,45 @@ mod tests {
             btime: black,
             ..Go::default()
         };
+        let none = |text: &str| IgnoredWord::NoNumber(text.to_owned());
+        let bad = |text: &str| IgnoredWord::BadNumber(text.to_owned());
+        let too_deep = IgnoredWord::TooDeep {
+            plies: 99,
+            most: MAX_PERFT,
+        };
         for (line, ignored_words, go) in [
-            ("go wtime", &["wtime"][..], one()),
-            ("go depth x", &["depth x"], one()),
-            ("go nodes nan", &["nodes nan"], one()),
-            ("go nodes -5", &["nodes -5"], one()),
-            ("go depth -1", &["depth -1"], one()),
-            ("go sideways", &["sideways"], one()),
-            ("go wtime wtime", &["wtime", "wtime"], one()),
+            ("go wtime", &[none("wtime")][..], one()),
+            ("go depth x", &[bad("depth x")], one()),
+            ("go nodes nan", &[bad("nodes nan")], one()),
+            ("go nodes -5", &[bad("nodes -5")], one()),
+            ("go depth -1", &[bad("depth -1")], one()),
+            (
+                "go sideways",
+                &[IgnoredWord::Unknown("sideways".into())],
+                one(),
+            ),
+            ("go wtime wtime", &[none("wtime"), none("wtime")], one()),
             (
                 "go wtime 60000 btime",
-                &["btime"],
+                &[none("btime")],
                 clock(Some(ms(60_000)), None),
             ),
             (
                 "go wtime 60,000 btime 60000",
-                &["wtime 60,000"],
+                &[bad("wtime 60,000")],
                 clock(None, Some(ms(60_000))),
             ),
+            ("go perft 99", &[too_deep], one()),
             (
                 "go depth infinite",
-                &["depth"],
+                &[none("depth")],
                 Go {
                     infinite: true,
                     ..Go::default()
                 },
             ),
         ] {
-            let ignored_words = ignored_words.iter().map(|&word| word.to_owned()).collect();
+            let ignored_words = ignored_words.to_vec();
             assert_eq!(
                 parse(line),
                 Ok(Command::Go(Go {

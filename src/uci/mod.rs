@@ -283,8 +283,7 @@ impl Session {
     fn report_ignored_words(&self, command: &Command) {
         let Command::Go(go) = command else { return };
         for word in &go.ignored_words {
-            self.output
-                .note(&format!("go: '{word}' is ignored: go has no such word"));
+            self.output.note(&word.to_string());
         }
         if go.lacks_limit {
             self.output

@@ -81,21 +81,34 @@ fn a_refused_position_affects_only_later_searches() {
 fn an_invalid_go_has_an_answer() {
     let mut session = Session::new();
     session.send_and_sync("position startpos");
-    for (line, has_limit) in [
-        ("go nodes abc", false),
-        ("go xyz", false),
-        ("go movetime", false),
-        ("go wtime 100 btime", true),
+    for (line, has_limit, reason) in [
+        (
+            "go nodes abc",
+            false,
+            "'nodes abc' is ignored: this is not a valid number",
+        ),
+        ("go xyz", false, "'xyz' is ignored: go has no such word"),
+        (
+            "go movetime",
+            false,
+            "'movetime' is ignored: a number must follow",
+        ),
+        (
+            "go wtime 100 btime",
+            true,
+            "'btime' is ignored: a number must follow",
+        ),
+        (
+            "go perft 99",
+            false,
+            "'perft 99' is ignored: more than 30 plies",
+        ),
     ] {
         let (best, lines) = session.go(line);
         assert_ne!(best, "(none)", "{line}");
         let is_one_node = count(&lines, "one node is searched") == 1;
         assert_ne!(is_one_node, has_limit, "{line}: {lines:?}");
-        assert_eq!(
-            count(&lines, "is ignored: go has no such word"),
-            1,
-            "{line}: {lines:?}"
-        );
+        assert_eq!(count(&lines, reason), 1, "{line}: {lines:?}");
     }
 }
 
