@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use shakmaty::fen::Fen;
 use shakmaty::uci::UciMove;
-use shakmaty::{Chess, Color, EnPassantMode, Position};
+use shakmaty::{Chess, EnPassantMode, Position};
 
 use crate::dataset::record::{
     ALTERNATIVES, Alternative, NO_SCORE, Record, mate_score, plies_to_mate,
@@ -32,7 +32,8 @@ pub enum AnswerKind {
 }
 
 /// Sets the label of a record and replaces an existing one. Without a legal move in the answer the record has no
-/// label afterwards, because an earlier one is not the engine's.
+/// label afterwards, because an earlier one is not the engine's. `pos` is the record's
+/// [position of the game](Record::game_position).
 pub fn apply(record: &mut Record, pos: &Chess, answer: &TeacherReply) -> AnswerKind {
     record.best = 0;
     record.score = NO_SCORE;
@@ -71,7 +72,7 @@ pub fn apply(record: &mut Record, pos: &Chess, answer: &TeacherReply) -> AnswerK
 /// The packed form of a UCI move, if it is legal.
 fn pack(text: &str, pos: &Chess) -> Option<u16> {
     let m = text.parse::<UciMove>().ok()?.to_move(pos).ok()?;
-    Some(Record::pack_move(m, Color::White))
+    Some(Record::pack_move(m, pos.turn()))
 }
 
 /// The engine's last output on a position.
@@ -264,6 +265,21 @@ mod tests {
         let alternatives = record.alternatives.map(|other| (other.m, other.score));
         assert_eq!((record.best, record.score), (E4, 20));
         assert_eq!(alternatives, [(nf3, 10), (0, 0), (0, 0), (0, 0)]);
+    }
+
+    #[test]
+    fn black_s_moves_are_seen_by_black() {
+        let fen: Fen = "4k3/pppppppp/8/8/8/8/PPPPPPPP/4K3 b - - 0 1"
+            .parse()
+            .unwrap();
+        let pos: Chess = fen.into_position(CastlingMode::Standard).unwrap();
+        let mut record = Record::new(&pos, true, Source::Game);
+        let reply = TeacherReply {
+            best: "e7e5".into(),
+            lines: vec![ScoredLine::of("info depth 1 score cp 50 pv e7e5").unwrap()],
+        };
+        assert_eq!(apply(&mut record, &pos, &reply), AnswerKind::Label);
+        assert_eq!((record.best, record.score), (E4, 50));
     }
 
     #[test]

@@ -363,6 +363,33 @@ mod tests {
     }
 
     #[test]
+    fn the_engine_is_given_the_color_to_move() {
+        let dir = tempfile::tempdir().unwrap();
+        let fen: Fen = "4k3/4p3/8/8/8/8/4P3/4K3 b - - 0 1".parse().unwrap();
+        let pos: Chess = fen.into_position(CastlingMode::Standard).unwrap();
+        let input = dir.path().join("in.rec");
+        let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
+        for black in [true, false] {
+            let record = Record::new(&pos, black, Source::Game);
+            writer.write(&record).unwrap();
+        }
+        writer.finish().unwrap();
+        let engine = dir.path().join("engine.sh");
+        let script = "#!/bin/sh\nwhile read -r word rest; do case $word in\n\
+                      uci) echo uciok;; isready) echo readyok;; position) case $rest in\n\
+                      *' w '*) answer=e2e4;; *) answer=e7e5;; esac;;\n\
+                      go) echo info depth 1 score cp 33 pv $answer; echo bestmove $answer;;\n\
+                      quit) exit;; esac; done\n";
+        crate::script::write_script(&engine, script);
+        let args = simple(dir.path(), input, engine);
+        assert_eq!(run(&args).unwrap().labelled, 2);
+        for (record, black) in read_all(&args.out).unwrap().into_iter().zip([true, false]) {
+            assert_eq!((record.best, record.score), (12 | 28 << 6, 33));
+            assert_eq!(record.turn().is_black(), black);
+        }
+    }
+
+    #[test]
     fn answers_out_of_step_are_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let input = positions(dir.path(), &[Chess::new()], 48);
