@@ -85,12 +85,17 @@ pub struct TeacherReply {
 
 impl TeacherReply {
     /// Adds a line. A search that ends while it widens its window reports a bound: then the move gets its rank, but
-    /// keeps its last exact score, if it had one.
+    /// keeps its last exact score, if it had one. A bound of no move says nothing where an exact score is known.
     fn hear(&mut self, mut line: ScoredLine) {
-        if line.is_bound
-            && let Some(exact) = self.lines.iter().find(|known| known.m == line.m)
-        {
-            line.score = exact.score;
+        if line.is_bound {
+            let of_rank = self.lines.get(line.rank - 1);
+            if line.m.is_empty() && of_rank.is_some_and(|known| !known.is_bound) {
+                return;
+            }
+            let mut exact = self.lines.iter().filter(|known| !known.is_bound);
+            if let Some(exact) = exact.find(|known| known.m == line.m) {
+                (line.score, line.is_bound) = (exact.score, false);
+            }
         }
         // Ranks are reported in order, so a new rank is the next one.
         match self.lines.get_mut(line.rank - 1) {
@@ -308,6 +313,22 @@ mod tests {
             };
             assert_eq!((record.best, record.score), label, "{best}");
         }
+    }
+
+    #[test]
+    fn a_bound_without_a_move_replaces_no_exact_score() {
+        let exact = "info depth 1 score cp 50 pv e2e4";
+        let bound = "info depth 2 score cp 700 lowerbound nodes 30";
+        let of_move = "info depth 2 score cp 600 lowerbound pv e2e4";
+        for lines in [&[exact, bound][..], &[exact, of_move, bound]] {
+            let record = answer(lines, "e2e4");
+            assert_eq!((record.best, record.score), (E4, 50), "{lines:?}");
+        }
+        // Where nothing else is known, it is used, and the last one counts.
+        let later = "info depth 2 score cp 800 lowerbound nodes 40";
+        assert_eq!(answer(&[bound, later], "e2e4").score, 800);
+        let later = "info depth 2 score cp 650 lowerbound pv e2e4";
+        assert_eq!(answer(&[of_move, later], "e2e4").score, 650);
     }
 
     #[test]
