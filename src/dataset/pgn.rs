@@ -232,9 +232,12 @@ impl Visitor for RecordVisitor {
 /// The score of `[%eval 0.31]` or `[%eval #-4]`, which are White's, for this side: the one that has moved, or with
 /// `is_after` the one to move.
 fn eval(comment: &[u8], side: Color, is_after: bool) -> Option<i16> {
-    let text = std::str::from_utf8(comment).ok()?;
-    let (_, rest) = text.split_once("[%eval ")?;
-    let value = rest.split([']', ',', ' ']).next()?;
+    const COMMAND: &[u8] = b"[%eval ";
+    // The rest of the comment may be Latin-1.
+    let is_command = |part: &[u8]| part == COMMAND;
+    let start = comment.windows(COMMAND.len()).position(is_command)? + COMMAND.len();
+    let mut parts = comment[start..].split(|byte| b"], ".contains(byte));
+    let value = std::str::from_utf8(parts.next()?).ok()?;
     if let Some(mate) = value.strip_prefix('#') {
         let moves: i32 = mate.parse().ok()?;
         return match moves {
@@ -291,6 +294,19 @@ mod tests {
             let game = read_with(&format!("{tags}\n\n{moves}\n"), evals);
             let scores: Vec<i16> = game.records.iter().map(|record| record.score).collect();
             assert_eq!(scores, expected, "{tags} {evals:?}");
+        }
+    }
+
+    #[test]
+    fn comments_may_be_latin1() {
+        let comment = b"{\xfc\xfc\xfc[%eval 0.31]\xfc} ";
+        for text in [
+            [b"1. e4 ", &comment[..], b"e5 *"].concat(),
+            "1. e4 {ü[%eval 0.31,12] [%clk 0:01:00]} e5 *".into(),
+        ] {
+            let mut games = read_games(&text, Evals::default());
+            let game = games.next().unwrap().unwrap();
+            assert_eq!(game.records[0].score, 31);
         }
     }
 
