@@ -16,7 +16,7 @@ use shakmaty::{Chess, EnPassantMode, Position};
 use crate::dataset::record::{
     ALTERNATIVES, Alternative, NO_SCORE, Record, mate_score, plies_to_mate,
 };
-use crate::uci_client::{Client, EngineScore, GoLimits, InfoLine};
+use crate::uci_client::{Client, EngineScore, GoLimits, InfoLine, name_and_value, program_path};
 
 /// What an engine's answer was to a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl Teacher {
     /// # Errors
     /// When it cannot be started, is not a UCI engine, rejects an option or its value, or does not play Chess960.
     pub fn start(engine: &Path, options: &[String], chess960: bool) -> Result<Teacher> {
-        let client = Client::start(engine, &[]);
+        let client = Client::start(&program_path(engine), &[]);
         let mut client =
             client.with_context(|| format!("is {} a UCI engine?", engine.display()))?;
         ensure!(
@@ -165,9 +165,8 @@ impl Teacher {
             engine.display()
         );
         for option in options {
-            let (name, value) = option
-                .split_once('=')
-                .with_context(|| format!("{option} is not NAME=VALUE"))?;
+            let (name, value) = name_and_value(option);
+            let value = value.with_context(|| format!("{option} is not NAME=VALUE"))?;
             client.set_option(name, Some(value))?;
         }
         if chess960 {

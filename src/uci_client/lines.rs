@@ -13,31 +13,31 @@ use parking_lot::{Condvar, Mutex};
 pub(super) const MAX_QUEUED_LINES: usize = 1 << 10;
 
 /// A line and the time when it arrived.
-pub(super) type Line = (Instant, String);
+pub(super) type TimedLine = (Instant, String);
 
 /// A new queue.
 pub(super) fn queue() -> (LineSender, LineReceiver) {
-    let shared = Arc::<Shared>::default();
+    let shared = Arc::<LineQueue>::default();
     (LineSender(Arc::clone(&shared)), LineReceiver(shared))
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct LineQueue {
+    queue: Mutex<QueuedLines>,
     /// Notified when one side may have to go on.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
-    lines: VecDeque<Line>,
+struct QueuedLines {
+    lines: VecDeque<TimedLine>,
     /// Whether nobody takes lines for now, so that `info` lines may be dropped.
     is_unread: bool,
     /// Whether one of the sides has been dropped.
     is_closed: bool,
 }
 
-impl Shared {
+impl LineQueue {
     fn close(&self) {
         self.queue.lock().is_closed = true;
         self.changed.notify_all();
@@ -46,11 +46,11 @@ impl Shared {
 
 /// The end of the thread that reads the output.
 #[derive(Debug)]
-pub(super) struct LineSender(Arc<Shared>);
+pub(super) struct LineSender(Arc<LineQueue>);
 
 impl LineSender {
     /// Queues a line when there is room. Returns false if the receiver has been dropped.
-    pub fn send(&self, line: Line) -> bool {
+    pub fn send(&self, line: TimedLine) -> bool {
         let mut queue = self.0.queue.lock();
         while queue.lines.len() >= MAX_QUEUED_LINES && !queue.is_closed {
             if queue.is_unread {
@@ -80,13 +80,13 @@ impl Drop for LineSender {
     }
 }
 
-fn is_info((_, line): &Line) -> bool {
+fn is_info((_, line): &TimedLine) -> bool {
     line.starts_with("info ")
 }
 
 /// The end of whoever waits for answers.
 #[derive(Debug)]
-pub(super) struct LineReceiver(Arc<Shared>);
+pub(super) struct LineReceiver(Arc<LineQueue>);
 
 impl LineReceiver {
     /// Sets whether nobody takes lines for now.
@@ -105,7 +105,7 @@ impl LineReceiver {
     ///
     /// # Errors
     /// When none arrives in time, or all were taken and the sender has been dropped.
-    pub fn recv_deadline(&self, deadline: Instant) -> Result<Line, RecvTimeoutError> {
+    pub fn recv_deadline(&self, deadline: Instant) -> Result<TimedLine, RecvTimeoutError> {
         let mut queue = self.0.queue.lock();
         let mut is_late = false;
         loop {

@@ -4,6 +4,7 @@
 //! notes the time of each line, so that an engine's clock does not run while this program is busy; another one writes
 //! the input. Every wait has a timeout, and a process is never left behind.
 
+mod argument;
 mod info;
 mod lines;
 mod option;
@@ -24,16 +25,17 @@ use crossbeam::channel::RecvTimeoutError;
 use parking_lot::Mutex;
 use thiserror::Error;
 
+pub use self::{
+    argument::{name_and_value, program_path},
+    info::{EngineScore, InfoLine, LastInfo},
+    process::kill_all,
+};
 use self::{
     info::value_after,
     lines::LineReceiver,
     option::{AnnouncedOption, parse_option},
     process::Process,
     writer::{CommandWriter, SendError},
-};
-pub use self::{
-    info::{EngineScore, InfoLine, LastInfo},
-    process::kill_all,
 };
 use crate::{
     files::{LineEnd, read_line},

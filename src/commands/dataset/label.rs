@@ -20,7 +20,7 @@ use crate::{
         record_file::{Layout, RecordJob, RecordReader, RecordWriter},
     },
     labeling::label::{AnswerKind, CHESS960, Teacher, apply},
-    uci_client::GoLimits,
+    uci_client::{GoLimits, name_and_value},
 };
 
 /// This many answers in a row without a legal move are an error. If they are moves, answers and positions are out of
@@ -35,7 +35,7 @@ pub struct LabelArgs {
     /// Record file to write; an incomplete one is continued
     #[arg(short, long)]
     pub out: PathBuf,
-    /// Program of the UCI engine
+    /// Program of the UCI engine; a file in the current folder goes before a program of its name in PATH
     #[arg(long, default_value = "stockfish")]
     pub engine: PathBuf,
     /// Nodes per position; the search may end within an iteration
@@ -189,10 +189,7 @@ impl LabelOutput {
 
 /// The options to set, and whether one for Chess960 is needed besides: the input has such positions.
 fn engine_options(args: &LabelArgs) -> Result<(Vec<String>, bool)> {
-    let is = |option: &str, name: &str| {
-        let given = option.split('=').next().unwrap_or_default();
-        given.trim().eq_ignore_ascii_case(name)
-    };
+    let is = |option: &str, name: &str| name_and_value(option).0.eq_ignore_ascii_case(name);
     ensure!(
         !args.options.iter().any(|option| is(option, "MultiPV")),
         "--option MultiPV would drop all lines but the first: use --multipv"
@@ -325,7 +322,7 @@ mod tests {
             nodes: 1,
             depth: None,
             multipv: 1,
-            options: vec!["Hash=1".into()],
+            options: vec!["Hash = 1".into()],
             queue: 2,
             limit: Some(1),
         };
