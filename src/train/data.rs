@@ -837,6 +837,46 @@ mod tests {
     }
 
     #[test]
+    fn samplers_draw_from_a_file_that_was_replaced_by_a_shorter_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.vis");
+        let write = |positions: usize| {
+            let mut samples = Samples::default();
+            let root = SearchedRoot {
+                best: 0,
+                visits: 20,
+                value: Value::default(),
+            };
+            let start = Chess::default();
+            let record = Record::new(&start, false, Source::Real);
+            for _ in 0..positions {
+                // Their visits take more bytes than a position.
+                let moves = start.legal_moves().into_iter();
+                let moves = moves.map(|m| (Record::pack_move(m, Color::White), 1));
+                samples.push(&record, &root, moves);
+            }
+            fs::write(&path, samples.to_file()).unwrap();
+        };
+        write(9);
+        let settings = MixtureSettings {
+            data: vec![MixPart {
+                file: path.clone().into(),
+                share: 1.0,
+            }],
+            seed: 1,
+            targets: TargetSettings::default(),
+            trained_part: NetworkPart::Both,
+        };
+        let mut mixture = Mixture::new(settings).unwrap();
+        write(2);
+        let mut sampler = mixture.sampler().unwrap();
+        assert_eq!(mixture.counts(), [2]);
+        let mut chunk = Chunk::default();
+        mixture.draw(&mut sampler, (0, 0), 50, &mut chunk).unwrap();
+        assert_eq!(mixture.impossible(), 0);
+    }
+
+    #[test]
     fn of_searched_positions_the_marked_ones_are_tested_or_any() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.vis");
