@@ -243,8 +243,8 @@ impl Record {
         }
     }
 
-    /// The position as the side to move sees it: White to move, whatever the real colour. For features and labels, which
-    /// are seen by the side to move; networks, searches and engines are given [`Record::game_position`].
+    /// The position as the side to move sees it: White to move, whatever the real colour. For features and labels,
+    /// which that side sees; networks, searches and engines are given [`Record::game_position`].
     pub fn position(&self) -> Result<Chess> {
         self.chess_of(self.setup()?)
     }
