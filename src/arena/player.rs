@@ -9,7 +9,7 @@ use std::{
 
 use thiserror::Error;
 
-use crate::uci_client::{Client, ClientError};
+use crate::uci_client::{Client, ClientError, name_and_value, program_path};
 
 /// The name of this program as an engine.
 pub const SELF: &str = "self";
@@ -151,21 +151,14 @@ impl Competitor {
             shlex::split(command).ok_or_else(error)?
         };
         let (program, arguments) = words.split_first().ok_or_else(error)?;
-        // A file in the current folder goes before a program of its name in PATH.
-        let is_name = Path::new(program).components().count() == 1;
-        let is_here = is_name && Path::new(program).is_file();
-        let path = |program: &String| match is_here {
-            true => Path::new(".").join(program),
-            false => PathBuf::from(program),
-        };
         let options = parts.filter(|part| !part.is_empty());
-        let options = options.map(|part| match part.split_once('=') {
-            Some((name, value)) => (name.trim().to_owned(), Some(value.trim().to_owned())),
-            None => (part.to_owned(), None),
+        let options = options.map(|part| {
+            let (name, value) = name_and_value(part);
+            (name.to_owned(), value.map(str::to_owned))
         });
         Ok(Competitor {
             text: text.to_owned(),
-            program: (program != SELF).then(|| path(program)),
+            program: (program != SELF).then(|| program_path(Path::new(program))),
             arguments: arguments.to_vec(),
             options: options.collect(),
             limit,
@@ -259,15 +252,9 @@ mod tests {
         ];
         assert_eq!(player.options, options);
         assert_eq!(Competitor::new("self", limit).unwrap().program, None);
-        // Tests run in the package's folder: only a name that PATH could have, too, becomes a path.
-        for (command, program) in [
-            ("build.rs", "./build.rs"),
-            ("./build.rs", "./build.rs"),
-            ("src/lib.rs", "src/lib.rs"),
-        ] {
-            let player = Competitor::new(command, limit).unwrap();
-            assert_eq!(player.program.unwrap().to_str(), Some(program));
-        }
+        // Tests run in the package's folder.
+        let here = Competitor::new("build.rs", limit).unwrap();
+        assert_eq!(here.program.unwrap().to_str(), Some("./build.rs"));
         for text in ["", ";Hash=1", "'open"] {
             assert!(Competitor::new(text, limit).is_err(), "{text}");
         }

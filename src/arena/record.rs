@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, File},
-    io::{Read, Seek, SeekFrom, Write},
+    io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -93,7 +93,7 @@ impl GameRecord {
     }
 
     /// Removes everything after the complete games, and ends the last one with an empty line.
-    fn cut(&mut self, whole: &[u8]) -> std::io::Result<()> {
+    fn cut(&mut self, whole: &[u8]) -> io::Result<()> {
         self.file.set_len(self.length)?;
         self.file.seek(SeekFrom::Start(self.length))?;
         let missing = match whole {
@@ -111,17 +111,23 @@ impl GameRecord {
     /// # Errors
     /// When it cannot be written completely (a full disk); earlier games stay.
     pub fn write(&mut self, text: &str) -> Result<()> {
-        let written = self
-            .file
-            .write_all(text.as_bytes())
-            .and_then(|()| self.file.flush());
+        self.append(text.as_bytes(), |file, bytes| file.write_all(bytes))
+    }
+
+    /// Appends the bytes that `write` writes, or nothing.
+    fn append(
+        &mut self,
+        bytes: &[u8],
+        write: impl FnOnce(&mut File, &[u8]) -> io::Result<()>,
+    ) -> Result<()> {
+        let written = write(&mut self.file, bytes).and_then(|()| self.file.flush());
         if let Err(error) = written {
             // Restores the file, if the disk allows it; otherwise the next run removes the incomplete game.
             let _ = self.file.set_len(self.length);
             let _ = self.file.seek(SeekFrom::Start(self.length));
             return Err(error).with_context(|| format!("cannot write {}", self.path.display()));
         }
-        self.length += text.len() as u64;
+        self.length += bytes.len() as u64;
         Ok(())
     }
 }
@@ -493,11 +499,19 @@ mod tests {
         let mut record = GameRecord::open(&path, &settings(1), &openings, &[], &mut tally).unwrap();
         assert_eq!(tally.games().total(), 1);
         assert_eq!(record.length, before.len() as u64);
-        // A file that cannot be written simulates a full disk on every system.
-        record.file = File::open(&path).unwrap();
-        let error = record.write(&text).unwrap_err();
+        // A disk that becomes full in the middle of a game.
+        let fail = |file: &mut File, bytes: &[u8]| {
+            file.write_all(&bytes[..bytes.len() / 2])?;
+            Err(io::ErrorKind::StorageFull.into())
+        };
+        let error = record.append(text.as_bytes(), fail).unwrap_err();
         assert!(error.to_string().contains("a.pgn"));
         assert_eq!(fs::read(&path).unwrap(), before);
+        // The next game follows the complete ones.
+        record.write(&text).unwrap();
+        let both = [&before[..], text.as_bytes()].concat();
+        assert_eq!(fs::read(&path).unwrap(), both);
+        drop(record);
         let other = GameRecord::open(&path, &settings(2), &openings, &[], &mut tally);
         assert!(
             other
@@ -505,6 +519,6 @@ mod tests {
                 .to_string()
                 .contains("(seed was 1, is 2)")
         );
-        assert_eq!(fs::read(&path).unwrap(), before);
+        assert_eq!(fs::read(&path).unwrap(), both);
     }
 }

@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 
 use clap::ValueEnum;
 use pgn_reader::{Outcome, RawComment, RawTag, Reader, SanPlus, Skip, Visitor};
-use shakmaty::{CastlingMode, Chess, Color, KnownOutcome, Position};
+use shakmaty::{Chess, Color, KnownOutcome, Position};
 
 use super::record::{NO_RESULT, NO_SCORE, Record, Source, mate_score};
 use crate::hashing::fnv1a;
-use crate::pgn::read::{castling_of_variant, max_tag_bytes, start_position};
+use crate::pgn::read::{GameTags, max_tag_bytes, move_of, without_result};
 
 /// The position that the evaluation after a move, `[%eval 0.31]`, is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -87,9 +87,7 @@ struct RecordVisitor(Evals);
 /// The tags of a game that records need.
 #[derive(Default)]
 struct Tags {
-    fen: Option<Vec<u8>>,
-    outcome: Option<KnownOutcome>,
-    chess960: bool,
+    of_game: GameTags,
     /// Whether the tags are those of games with evaluations of the positions after the moves.
     has_evals_after: bool,
 }
@@ -118,40 +116,30 @@ impl Visitor for RecordVisitor {
         name: &[u8],
         value: RawTag<'_>,
     ) -> ControlFlow<Self::Output> {
+        let value = value.decode();
         match name {
-            b"FEN" => tags.fen = Some(value.as_bytes().to_vec()),
-            b"Result" => tags.outcome = KnownOutcome::from_ascii(value.as_bytes()).ok(),
-            b"Variant" => match castling_of_variant(value.as_bytes()) {
-                Some(mode) => tags.chess960 = mode.is_chess960(),
-                None => {
-                    let name = String::from_utf8_lossy(value.as_bytes());
-                    return ControlFlow::Break(Err(format!("{name} is another game than chess")));
-                }
-            },
-            b"Annotator" => tags.has_evals_after |= value.as_bytes().starts_with(b"Scorn"),
+            b"Annotator" => tags.has_evals_after |= value.starts_with(b"Scorn"),
             b"Site" => {
-                let site = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
+                let site = String::from_utf8_lossy(&value).to_ascii_lowercase();
                 tags.has_evals_after |= site.contains("lichess.org");
             }
-            _ => {}
+            _ => tags.of_game.add(name, &value),
         }
         ControlFlow::Continue(())
     }
 
     fn begin_movetext(&mut self, tags: Tags) -> ControlFlow<Self::Output, Movetext> {
-        let mode = CastlingMode::from_chess960(tags.chess960);
-        let mut hash = fnv1a(0, tags.fen.as_deref().unwrap_or_default());
-        let pos = match tags.fen.as_deref().map(|fen| start_position(fen, mode)) {
-            None => Chess::new(),
-            Some(Ok(pos)) => pos,
-            Some(Err(error)) => return ControlFlow::Break(Err(error)),
+        let of_game = tags.of_game;
+        let (pos, mode) = match of_game.start() {
+            Ok(start) => start,
+            Err(reason) => return ControlFlow::Break(Err(reason)),
         };
-        hash = fnv1a(hash, b"|");
+        let hash = fnv1a(0, of_game.fen().unwrap_or_default());
         let game = GameRecords {
             records: Vec::with_capacity(120),
-            outcome: tags.outcome,
-            chess960: tags.chess960 || pos.castles().mode().is_chess960(),
-            hash,
+            outcome: of_game.outcome(),
+            chess960: mode.is_chess960(),
+            hash: fnv1a(hash, b"|"),
             is_whole: false,
         };
         ControlFlow::Continue(Movetext {
@@ -167,14 +155,9 @@ impl Visitor for RecordVisitor {
     }
 
     fn san(&mut self, text: &mut Movetext, san: SanPlus) -> ControlFlow<Self::Output> {
-        let m = match san.san.to_move(&text.pos) {
+        let m = match move_of(&san, &text.pos, text.game.records.len()) {
             Ok(m) => m,
-            Err(error) => {
-                return ControlFlow::Break(Err(format!(
-                    "{san} at ply {}: {error}",
-                    text.game.records.len() + 1
-                )));
-            }
+            Err(reason) => return ControlFlow::Break(Err(reason)),
         };
         let us = text.pos.turn();
         let mut record = Record::new(&text.pos, us == Color::Black, Source::Game);
@@ -221,10 +204,7 @@ impl Visitor for RecordVisitor {
         if text.game.is_whole {
             Ok(text.game)
         } else {
-            let plies = text.game.records.len();
-            Err(format!(
-                "it breaks off after {plies} plies, without a result"
-            ))
+            Err(without_result(text.game.records.len()))
         }
     }
 }
@@ -232,9 +212,12 @@ impl Visitor for RecordVisitor {
 /// The score of `[%eval 0.31]` or `[%eval #-4]`, which are White's, for this side: the one that has moved, or with
 /// `is_after` the one to move.
 fn eval(comment: &[u8], side: Color, is_after: bool) -> Option<i16> {
-    let text = std::str::from_utf8(comment).ok()?;
-    let (_, rest) = text.split_once("[%eval ")?;
-    let value = rest.split([']', ',', ' ']).next()?;
+    const COMMAND: &[u8] = b"[%eval ";
+    // The rest of the comment may be Latin-1.
+    let is_command = |part: &[u8]| part == COMMAND;
+    let start = comment.windows(COMMAND.len()).position(is_command)? + COMMAND.len();
+    let mut parts = comment[start..].split(|byte| b"], ".contains(byte));
+    let value = std::str::from_utf8(parts.next()?).ok()?;
     if let Some(mate) = value.strip_prefix('#') {
         let moves: i32 = mate.parse().ok()?;
         return match moves {
@@ -291,6 +274,34 @@ mod tests {
             let game = read_with(&format!("{tags}\n\n{moves}\n"), evals);
             let scores: Vec<i16> = game.records.iter().map(|record| record.score).collect();
             assert_eq!(scores, expected, "{tags} {evals:?}");
+        }
+    }
+
+    #[test]
+    fn tags_mean_what_they_do_elsewhere() {
+        let twice = "[Result \"1-0\"]\n[Result \"0-1\"]\n\n1. e4 *\n";
+        let read = crate::pgn::Reader::new(twice.as_bytes()).next();
+        let outcome = read.unwrap().unwrap().outcome;
+        assert_eq!(outcome.unwrap().winner(), Some(Color::White));
+        assert_eq!(read_one(twice).outcome, outcome);
+        let variant = b"[Variant \"M\xfchle\"]\n\n1. e4 *\n";
+        let other = read_games(variant, Evals::default()).next().unwrap();
+        assert_eq!(
+            other.err().unwrap(),
+            "M\u{fc}hle is another game than chess"
+        );
+    }
+
+    #[test]
+    fn comments_may_be_latin1() {
+        let comment = b"{\xfc\xfc\xfc[%eval 0.31]\xfc} ";
+        for text in [
+            [b"1. e4 ", &comment[..], b"e5 *"].concat(),
+            "1. e4 {ü[%eval 0.31,12] [%clk 0:01:00]} e5 *".into(),
+        ] {
+            let mut games = read_games(&text, Evals::default());
+            let game = games.next().unwrap().unwrap();
+            assert_eq!(game.records[0].score, 31);
         }
     }
 

@@ -243,13 +243,24 @@ impl Record {
         }
     }
 
-    /// The position as the side to move sees it: White to move, whatever the real colour.
+    /// The position as the side to move sees it: White to move, whatever the real colour. For features and labels,
+    /// which that side sees; networks, searches and engines are given [`Record::game_position`].
     pub fn position(&self) -> Result<Chess> {
-        let mode = if self.state & Record::CHESS960 != 0 {
-            CastlingMode::Chess960
-        } else {
-            CastlingMode::Standard
-        };
+        self.chess_of(self.setup()?)
+    }
+
+    /// The position of the game, in its real colours and without its history. [`Record::pack_move`] gives its moves the
+    /// codes of those of [`Record::position`].
+    pub fn game_position(&self) -> Result<Chess> {
+        let setup = self.setup()?;
+        self.chess_of(match self.turn() {
+            Color::White => setup,
+            Color::Black => setup.into_mirrored(),
+        })
+    }
+
+    /// The setup as the side to move sees it.
+    fn setup(&self) -> Result<Setup> {
         let mut setup = Setup::empty();
         setup.board = self.pieces()?;
         setup.castling_rights = self.castling_rooks(&setup.board);
@@ -257,6 +268,11 @@ impl Record {
             setup.ep_square = Some(Square::new(u32::from(self.ep) + 40));
         }
         setup.halfmoves = u32::from(self.rule50);
+        Ok(setup)
+    }
+
+    fn chess_of(&self, setup: Setup) -> Result<Chess> {
+        let mode = CastlingMode::from_chess960(self.state & Record::CHESS960 != 0);
         Chess::from_setup(setup, mode)
             .or_else(PositionError::ignore_invalid_ep_square)
             .or_else(PositionError::ignore_impossible_check)
@@ -439,6 +455,41 @@ mod tests {
             (white.board, white.state | Record::BLACK),
             (black.board, black.state)
         );
+    }
+
+    #[test]
+    fn the_game_s_position_and_its_moves_are_recovered() {
+        use CastlingMode::{Chess960, Standard};
+        for (fen, mode) in [
+            ("r3k2r/8/8/8/3Pp3/8/1p6/R3K2R b KQq d3 0 1", Standard),
+            ("r3k2r/1P6/8/3pP3/8/8/8/R3K2R w Kkq d6 0 1", Standard),
+            (
+                "1rk2r2/pppppppp/8/8/8/8/PPPPPPPP/1RK2R2 b Bfb - 7 1",
+                Chess960,
+            ),
+        ] {
+            let setup = fen.parse::<Fen>().unwrap();
+            let game: Chess = setup.into_position(mode).unwrap();
+            let turn = game.turn();
+            let record = Record::new(&game, turn.is_black(), Source::Game);
+            let found = record.game_position().unwrap();
+            assert_eq!(
+                (&found, found.halfmoves()),
+                (&game, game.halfmoves()),
+                "{fen}"
+            );
+            let codes = |position: &Chess| {
+                let moves = position.legal_moves().into_iter();
+                let mut codes: Vec<u16> = moves
+                    .map(|m| Record::pack_move(m, position.turn()))
+                    .collect();
+                codes.sort_unstable();
+                codes
+            };
+            let seen = record.position().unwrap();
+            assert_eq!(seen.turn(), Color::White);
+            assert_eq!(codes(&found), codes(&seen), "{fen}");
+        }
     }
 
     #[test]

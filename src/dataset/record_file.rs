@@ -91,7 +91,7 @@ impl RecordReader {
         })
     }
 
-    /// The records from here on with their positions, as [`Record::position`] has them.
+    /// The records from here on with their positions, as [`Record::game_position`] has them.
     ///
     /// Each is an error that names the file and the record where it cannot be read or holds no position.
     pub fn positions(mut self) -> impl Iterator<Item = Result<(Record, Chess)>> {
@@ -99,7 +99,7 @@ impl RecordReader {
             let number = self.position;
             let record = self.next()?;
             let with_position = |record: Record| {
-                let position = record.position();
+                let position = record.game_position();
                 let position = position
                     .with_context(|| format!("record {number} of {}", self.path.display()))?;
                 Ok((record, position))

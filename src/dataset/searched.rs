@@ -249,11 +249,7 @@ impl SearchedFile {
     /// # Errors
     /// When there is none, it cannot be read, or names visits that the file does not have.
     pub fn get(&mut self, index: u64) -> Result<Searched> {
-        let path = self.path.clone();
-        let name = || format!("cannot read position {index} of {}", path.display());
-        let mut bytes = [0; POSITION];
-        self.read((index + 1) * POSITION as u64, &mut bytes)
-            .with_context(name)?;
+        let bytes = self.position(index)?;
         let first = u64::from(u32::from_le_bytes(array(&bytes[48..])));
         let count = u16::from_le_bytes(array(&bytes[52..]));
         ensure!(
@@ -263,7 +259,8 @@ impl SearchedFile {
         );
         let mut entries = vec![0; usize::from(count) * ENTRY];
         let start = (self.count + 1) * POSITION as u64 + first * ENTRY as u64;
-        self.read(start, &mut entries).with_context(name)?;
+        self.read(start, &mut entries)
+            .with_context(|| format!("cannot read position {index} of {}", self.path.display()))?;
         Ok(Searched::from_bytes(&bytes, &entries))
     }
 
@@ -272,11 +269,23 @@ impl SearchedFile {
     /// # Errors
     /// When there is none, or it cannot be read.
     pub fn record(&mut self, index: u64) -> Result<Record> {
-        let mut record = [0; POSITION];
-        self.read((index + 1) * POSITION as u64, &mut record)
-            .with_context(|| format!("cannot read position {index} of {}", self.path.display()))?;
+        let mut record = self.position(index)?;
         record[SHARED..].fill(0);
         Ok(Record::from_bytes(&record))
+    }
+
+    /// The bytes of a position. Behind the last one there are visits.
+    fn position(&mut self, index: u64) -> Result<[u8; POSITION]> {
+        ensure!(
+            index < self.count,
+            "{} has {} positions, and none of number {index}",
+            self.path.display(),
+            self.count
+        );
+        let mut bytes = [0; POSITION];
+        self.read((index + 1) * POSITION as u64, &mut bytes)
+            .with_context(|| format!("cannot read position {index} of {}", self.path.display()))?;
+        Ok(bytes)
     }
 
     fn read(&mut self, at: u64, bytes: &mut [u8]) -> std::io::Result<()> {
@@ -374,7 +383,7 @@ mod tests {
     use crate::dataset::record::Source;
     use shakmaty::Chess;
 
-    /// A file of two games of two positions.
+    /// A file of two games of two positions, with more bytes of visits than a position has.
     fn file() -> Vec<u8> {
         let (mut positions, mut entries) = (Vec::new(), Vec::new());
         for (game, plies) in [(0, 9), (0, 8), (1, 5), (1, 2)] {
@@ -382,17 +391,18 @@ mod tests {
             (record.game, record.plies_left, record.result) = (game, plies, 2);
             positions.extend(&record.to_bytes()[..SHARED]);
             positions.extend(((entries.len() / ENTRY) as u32).to_le_bytes());
-            positions.extend(2_u16.to_le_bytes());
+            positions.extend(5_u16.to_le_bytes());
             positions.extend(7_u16.to_le_bytes());
             positions.extend(100_u32.to_le_bytes());
             positions.extend(16383_i16.to_le_bytes());
             positions.extend((13107_u16).to_le_bytes());
-            for (m, visits) in [(7 | FROZEN, 60_u32), (8, u32::from(plies))] {
+            let visited = [(7 | FROZEN, 60_u32), (8, u32::from(plies))];
+            for (m, visits) in visited.into_iter().chain([(9, 0), (10, 0), (11, 0)]) {
                 entries.extend(m.to_le_bytes());
                 entries.extend(visits.to_le_bytes());
             }
         }
-        [header(4, 8), positions, entries].concat()
+        [header(4, 20), positions, entries].concat()
     }
 
     #[test]
@@ -404,12 +414,18 @@ mod tests {
         let mut file = SearchedFile::open(&path).unwrap();
         assert_eq!(file.count, 4);
         let last = file.get(3).unwrap();
-        assert_eq!(last.moves, [(7, 60), (8, 2)]);
+        assert_eq!(last.moves, [(7, 60), (8, 2), (9, 0), (10, 0), (11, 0)]);
         assert_eq!((last.best, last.visits, last.record.game), (7, 100, 1));
         for (got, expected) in last.wdl.iter().zip([0.65, 0.2, 0.15]) {
             assert!((got - expected).abs() < 1e-3, "{:?}", last.wdl);
         }
-        assert!(file.get(4).is_err());
+        for error in [file.get(4).unwrap_err(), file.record(4).unwrap_err()] {
+            let error = error.to_string();
+            assert!(
+                error.ends_with("x.vis has 4 positions, and none of number 4"),
+                "{error}"
+            );
+        }
         assert_eq!(file.lengths().unwrap(), HashMap::from([(0, 9), (1, 5)]));
     }
 

@@ -34,8 +34,8 @@ impl NewFile {
     /// When a file is in its place that must not be replaced, or the folder cannot be written.
     pub fn create(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<NewFile> {
         let (place, found) = inspect(path, inputs)?;
-        if let Some(found) = found {
-            check_replaceable(path, &place, &found, force)?;
+        if let Some(found) = &found {
+            check_replaceable(path, &place, found, force)?;
         }
         let name = place
             .file_name()
@@ -51,6 +51,10 @@ impl NewFile {
             folder.display()
         );
         let partial = builder(&format!(".{}.", name.to_string_lossy())).tempfile_in(folder);
+        let partial = partial.and_then(|partial| {
+            copy_mode(found.as_ref(), partial.as_file())?;
+            Ok(partial)
+        });
         Ok(NewFile {
             partial: partial.with_context(|| format!("cannot write {}", path.display()))?,
             place,
@@ -82,9 +86,11 @@ impl NewFile {
             true => metadata_of(&place),
             false => Ok(None),
         };
-        let replaceable = found.and_then(|found| match found {
-            Some(found) => check_replaceable(&place, &place, &found, true),
-            None => Ok(()),
+        let replaceable = found.and_then(|found| {
+            if let Some(found) = &found {
+                check_replaceable(&place, &place, found, true)?;
+            }
+            copy_mode(found.as_ref(), partial.as_file()).with_context(context)
         });
         let of_failed = |failed: PersistError| (failed.error.into(), failed.file);
         let put = match replaceable {
@@ -124,6 +130,25 @@ fn builder(prefix: &str) -> tempfile::Builder<'_, 'static> {
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     builder
+}
+
+/// Gives a file the mode of the one that it is to replace, which may be readable by its owner only.
+#[cfg(unix)]
+fn copy_mode(found: Option<&Metadata>, file: &File) -> io::Result<()> {
+    let Some(found) = found else {
+        return Ok(());
+    };
+    // Some file systems have one mode for all files and refuse every change.
+    match found.permissions() == file.metadata()?.permissions() {
+        true => Ok(()),
+        false => file.set_permissions(found.permissions()),
+    }
+}
+
+/// Other systems have no modes.
+#[cfg(not(unix))]
+fn copy_mode(_: Option<&Metadata>, _: &File) -> io::Result<()> {
+    Ok(())
 }
 
 /// Writes a whole file at once, or nothing.
@@ -520,6 +545,26 @@ mod tests {
         File::create(&usual).unwrap();
         let mode = |path| fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode(&ours), mode(&usual));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_replaces_another_has_its_mode() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        fs::write(&path, "old").unwrap();
+        let change = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        change(0o600);
+        let new = NewFile::create(&path, true, &[]).unwrap();
+        assert_eq!(mode(new.partial.path()), 0o600);
+        change(0o660);
+        new.finish_with(b"new").unwrap();
+        assert_eq!(
+            (mode(&path), fs::read(&path).unwrap()),
+            (0o660, b"new".to_vec())
+        );
     }
 
     #[cfg(target_os = "linux")]

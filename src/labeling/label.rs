@@ -11,12 +11,12 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use shakmaty::fen::Fen;
 use shakmaty::uci::UciMove;
-use shakmaty::{Chess, Color, EnPassantMode, Position};
+use shakmaty::{Chess, EnPassantMode, Position};
 
 use crate::dataset::record::{
     ALTERNATIVES, Alternative, NO_SCORE, Record, mate_score, plies_to_mate,
 };
-use crate::uci_client::{Client, EngineScore, GoLimits, InfoLine};
+use crate::uci_client::{Client, EngineScore, GoLimits, InfoLine, name_and_value, program_path};
 
 /// What an engine's answer was to a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,8 @@ pub enum AnswerKind {
 }
 
 /// Sets the label of a record and replaces an existing one. Without a legal move in the answer the record has no
-/// label afterwards, because an earlier one is not the engine's.
+/// label afterwards, because an earlier one is not the engine's. `pos` is the record's
+/// [position of the game](Record::game_position).
 pub fn apply(record: &mut Record, pos: &Chess, answer: &TeacherReply) -> AnswerKind {
     record.best = 0;
     record.score = NO_SCORE;
@@ -71,7 +72,7 @@ pub fn apply(record: &mut Record, pos: &Chess, answer: &TeacherReply) -> AnswerK
 /// The packed form of a UCI move, if it is legal.
 fn pack(text: &str, pos: &Chess) -> Option<u16> {
     let m = text.parse::<UciMove>().ok()?.to_move(pos).ok()?;
-    Some(Record::pack_move(m, Color::White))
+    Some(Record::pack_move(m, pos.turn()))
 }
 
 /// The engine's last output on a position.
@@ -84,12 +85,17 @@ pub struct TeacherReply {
 
 impl TeacherReply {
     /// Adds a line. A search that ends while it widens its window reports a bound: then the move gets its rank, but
-    /// keeps its last exact score, if it had one.
+    /// keeps its last exact score, if it had one. A bound of no move says nothing where an exact score is known.
     fn hear(&mut self, mut line: ScoredLine) {
-        if line.is_bound
-            && let Some(exact) = self.lines.iter().find(|known| known.m == line.m)
-        {
-            line.score = exact.score;
+        if line.is_bound {
+            let of_rank = self.lines.get(line.rank - 1);
+            if line.m.is_empty() && of_rank.is_some_and(|known| !known.is_bound) {
+                return;
+            }
+            let mut exact = self.lines.iter().filter(|known| !known.is_bound);
+            if let Some(exact) = exact.find(|known| known.m == line.m) {
+                (line.score, line.is_bound) = (exact.score, false);
+            }
         }
         // Ranks are reported in order, so a new rank is the next one.
         match self.lines.get_mut(line.rank - 1) {
@@ -149,7 +155,7 @@ impl Teacher {
     /// # Errors
     /// When it cannot be started, is not a UCI engine, rejects an option or its value, or does not play Chess960.
     pub fn start(engine: &Path, options: &[String], chess960: bool) -> Result<Teacher> {
-        let client = Client::start(engine, &[]);
+        let client = Client::start(&program_path(engine), &[]);
         let mut client =
             client.with_context(|| format!("is {} a UCI engine?", engine.display()))?;
         ensure!(
@@ -159,9 +165,8 @@ impl Teacher {
             engine.display()
         );
         for option in options {
-            let (name, value) = option
-                .split_once('=')
-                .with_context(|| format!("{option} is not NAME=VALUE"))?;
+            let (name, value) = name_and_value(option);
+            let value = value.with_context(|| format!("{option} is not NAME=VALUE"))?;
             client.set_option(name, Some(value))?;
         }
         if chess960 {
@@ -267,6 +272,21 @@ mod tests {
     }
 
     #[test]
+    fn black_s_moves_are_seen_by_black() {
+        let fen: Fen = "4k3/pppppppp/8/8/8/8/PPPPPPPP/4K3 b - - 0 1"
+            .parse()
+            .unwrap();
+        let pos: Chess = fen.into_position(CastlingMode::Standard).unwrap();
+        let mut record = Record::new(&pos, true, Source::Game);
+        let reply = TeacherReply {
+            best: "e7e5".into(),
+            lines: vec![ScoredLine::of("info depth 1 score cp 50 pv e7e5").unwrap()],
+        };
+        assert_eq!(apply(&mut record, &pos, &reply), AnswerKind::Label);
+        assert_eq!((record.best, record.score), (E4, 50));
+    }
+
+    #[test]
     fn a_record_keeps_no_label_that_is_not_the_engine_s() {
         let reply = |best: &str| TeacherReply {
             best: best.into(),
@@ -292,6 +312,22 @@ mod tests {
             };
             assert_eq!((record.best, record.score), label, "{best}");
         }
+    }
+
+    #[test]
+    fn a_bound_without_a_move_replaces_no_exact_score() {
+        let exact = "info depth 1 score cp 50 pv e2e4";
+        let bound = "info depth 2 score cp 700 lowerbound nodes 30";
+        let of_move = "info depth 2 score cp 600 lowerbound pv e2e4";
+        for lines in [&[exact, bound][..], &[exact, of_move, bound]] {
+            let record = answer(lines, "e2e4");
+            assert_eq!((record.best, record.score), (E4, 50), "{lines:?}");
+        }
+        // Where nothing else is known, it is used, and the last one counts.
+        let later = "info depth 2 score cp 800 lowerbound nodes 40";
+        assert_eq!(answer(&[bound, later], "e2e4").score, 800);
+        let later = "info depth 2 score cp 650 lowerbound pv e2e4";
+        assert_eq!(answer(&[of_move, later], "e2e4").score, 650);
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Answers {
         self.samples.is_empty()
     }
 
-    /// Evaluates records in one batch.
+    /// Evaluates records in one batch, each with its [position of the game](Record::game_position).
     ///
     /// # Errors
     /// When the network fails, or there are too many positions for one file.

@@ -54,7 +54,7 @@ pub fn count(path: &Path, network: Option<&dyn Evaluator>) -> Result<Policies> {
 fn outputs(positions: &[Searched], network: &dyn Evaluator) -> Result<Vec<(Vec<f32>, f64)>> {
     let histories = positions
         .iter()
-        .map(|searched| Ok(History::new(searched.record.position()?)));
+        .map(|searched| Ok(History::new(searched.record.game_position()?)));
     let answers = policy::evaluate(&histories.collect::<Result<Vec<_>>>()?, network)?;
     let of_position = |(searched, answer): (&Searched, NetworkAnswer)| {
         let chances: HashMap<u16, f32> = answer.policy.into_iter().collect();

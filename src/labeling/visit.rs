@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use rand::{SeedableRng, rngs::SmallRng, seq::IndexedRandom};
-use shakmaty::{Color, Position};
+use shakmaty::Position;
 
 use super::searcher::Searcher;
 use crate::{
@@ -50,7 +50,7 @@ impl Root<'_> {
     /// When there are no games, or the record holds an impossible position.
     pub fn draw<'a>(games: &'a [Record], rng: &mut SmallRng) -> Result<Root<'a>> {
         let base = games.choose(rng).context("no positions")?;
-        let start = History::new(base.position().context("a position to search")?);
+        let start = History::new(base.game_position().context("a position to search")?);
         Ok(Root { base, start })
     }
 
@@ -66,9 +66,7 @@ impl Root<'_> {
     /// The record of the last position of such a game.
     pub fn record(&self, game: &History) -> Record {
         let position = game.position();
-        // Positions of records are White's to move; the real colour follows from the number of plies played since.
-        let black = (self.base.state & Record::BLACK != 0) != (position.turn() == Color::Black);
-        let mut record = Record::new(position, black, Source::Visited);
+        let mut record = Record::new(position, position.turn().is_black(), Source::Visited);
         record.flags |= self.base.flags & Record::HELD_OUT;
         record.game = self.base.game;
         record
@@ -78,4 +76,20 @@ impl Root<'_> {
 /// The seed of a search. Every search has its own seed, so that an interrupted run gives the same result.
 pub fn seed_of_search(sample_seed: u64, number: u64) -> u64 {
     fnv1a(fnv1a(0, &sample_seed.to_le_bytes()), &number.to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chess::setup::position_from_fen;
+
+    #[test]
+    fn a_search_starts_with_the_colors_of_the_game() {
+        let game = position_from_fen("4k2r/pp6/8/8/8/8/1Q6/4K3 b k - 3 1").unwrap();
+        let record = Record::new(&game, true, Source::Visited);
+        let games = [record];
+        let root = Root::draw(&games, &mut SmallRng::seed_from_u64(1)).unwrap();
+        assert_eq!(root.start.position(), &game);
+        assert_eq!(root.record(&root.start), record);
+    }
 }

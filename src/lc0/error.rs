@@ -52,6 +52,12 @@ pub enum NetError {
         /// The decoder's error.
         error: prost::DecodeError,
     },
+    /// A part of an ONNX model is no message of its kind.
+    #[error("damaged ONNX model: a {part} of its graph cannot be decoded")]
+    Undecodable {
+        /// The part.
+        part: &'static str,
+    },
     /// A file that is another thing than the ONNX model that its name promises.
     #[error("not an ONNX model: {hint}")]
     NotAModel {

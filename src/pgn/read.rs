@@ -8,7 +8,7 @@ use std::{
 };
 
 use pgn_reader::{Outcome, RawComment, RawTag, SanPlus, Skip, Visitor};
-use shakmaty::{CastlingMode, Chess, KnownOutcome, Position, fen::Fen};
+use shakmaty::{CastlingMode, Chess, KnownOutcome, Move, Position, fen::Fen};
 use thiserror::Error;
 
 use super::text::Texts;
@@ -156,8 +156,7 @@ impl<R: BufRead> Reader<R> {
             && let Some(Ok(game)) = games.back()
             && !game.is_whole
         {
-            let plies = game.moves.len();
-            let reason = format!("it breaks off after {plies} plies, without a result");
+            let reason = without_result(game.moves.len());
             games.pop_back();
             games.push_back(Err(ReadError::Game { offset, reason }));
         }
@@ -192,12 +191,12 @@ struct GameVisitor {
 }
 
 impl Visitor for GameVisitor {
-    type Tags = Vec<(String, String)>;
+    type Tags = (Vec<(String, String)>, GameTags);
     type Movetext = Game;
     type Output = Result<Game, String>;
 
     fn begin_tags(&mut self) -> ControlFlow<Self::Output, Self::Tags> {
-        ControlFlow::Continue(Vec::new())
+        ControlFlow::Continue(Default::default())
     }
 
     fn tag(
@@ -206,39 +205,36 @@ impl Visitor for GameVisitor {
         name: &[u8],
         value: RawTag<'_>,
     ) -> ControlFlow<Self::Output> {
-        tags.push((text_of(name), text_of(&value.decode())));
+        let value = value.decode();
+        tags.0.push((text_of(name), text_of(&value)));
+        tags.1.add(name, &value);
         ControlFlow::Continue(())
     }
 
-    fn begin_movetext(&mut self, tags: Self::Tags) -> ControlFlow<Self::Output, Game> {
-        let start = match start_of(&tags) {
-            Ok(start) => start,
+    fn begin_movetext(&mut self, (tags, of_game): Self::Tags) -> ControlFlow<Self::Output, Game> {
+        let start = match of_game.start() {
+            Ok((start, _)) => start,
             Err(reason) => return ControlFlow::Break(Err(reason)),
         };
-        let result = tags.iter().find(|(name, _)| name == "Result");
-        let outcome = result.and_then(|(_, text)| KnownOutcome::from_ascii(text.as_bytes()).ok());
         ControlFlow::Continue(Game {
             end: start.clone(),
             moves: Vec::new(),
             times: Vec::new(),
             is_whole: false,
             start,
-            outcome,
+            outcome: of_game.outcome(),
             tags,
         })
     }
 
     fn san(&mut self, game: &mut Game, san: SanPlus) -> ControlFlow<Self::Output> {
-        match san.san.to_move(&game.end) {
+        match move_of(&san, &game.end, game.moves.len()) {
             Ok(m) => {
                 game.moves.push(PackedMove::pack(m));
                 game.end.play_unchecked(m);
                 ControlFlow::Continue(())
             }
-            Err(error) => {
-                let ply = game.moves.len() + 1;
-                ControlFlow::Break(Err(format!("{san} at ply {ply}: {error}")))
-            }
+            Err(reason) => ControlFlow::Break(Err(reason)),
         }
     }
 
@@ -294,20 +290,70 @@ fn text_of(bytes: &[u8]) -> String {
     }
 }
 
-/// The start position of the tags `FEN` and `Variant`.
-fn start_of(tags: &[(String, String)]) -> Result<Chess, String> {
-    let tag = |requested: &str| tags.iter().find(|(name, _)| name == requested);
-    let variant = tag("Variant").map_or("", |(_, value)| value);
-    let mode = castling_of_variant(variant.as_bytes())
-        .ok_or_else(|| format!("{variant} is another game than chess"))?;
-    match tag("FEN") {
-        None => Ok(Chess::new()),
-        Some((_, fen)) => start_position(fen.as_bytes(), mode),
+/// The tags of a game that say where it starts and how it ended. Of several with one name the first counts.
+#[derive(Debug, Default)]
+pub(crate) struct GameTags {
+    fen: Option<Vec<u8>>,
+    variant: Option<Vec<u8>>,
+    result: Option<Vec<u8>>,
+}
+
+impl GameTags {
+    /// Adds a tag with its decoded value; others than these have no effect.
+    pub fn add(&mut self, name: &[u8], value: &[u8]) {
+        let place = match name {
+            b"FEN" => &mut self.fen,
+            b"Variant" => &mut self.variant,
+            b"Result" => &mut self.result,
+            _ => return,
+        };
+        place.get_or_insert_with(|| value.to_vec());
+    }
+
+    /// The text of the start position; `None` is the usual one.
+    pub fn fen(&self) -> Option<&[u8]> {
+        self.fen.as_deref()
+    }
+
+    /// The start position, and how castling is done: as the variant says, or as the rights to castle need.
+    ///
+    /// # Errors
+    /// When it is not one of chess.
+    pub fn start(&self) -> Result<(Chess, CastlingMode), String> {
+        let variant = self.variant.as_deref().unwrap_or_default();
+        let mode = castling_of_variant(variant);
+        let mode =
+            mode.ok_or_else(|| format!("{} is another game than chess", text_of(variant)))?;
+        let start = match self.fen() {
+            None => Chess::new(),
+            Some(fen) => start_position(fen, mode)?,
+        };
+        let chess960 = mode.is_chess960() || start.castles().mode().is_chess960();
+        Ok((start, CastlingMode::from_chess960(chess960)))
+    }
+
+    /// The result, if it is known.
+    pub fn outcome(&self) -> Option<KnownOutcome> {
+        KnownOutcome::from_ascii(self.result.as_deref()?).ok()
     }
 }
 
+/// The move of a game after so many plies.
+///
+/// # Errors
+/// When it is not legal there.
+pub(crate) fn move_of(san: &SanPlus, position: &Chess, plies: usize) -> Result<Move, String> {
+    let m = san.san.to_move(position);
+    m.map_err(|error| format!("{san} at ply {}: {error}", plies + 1))
+}
+
+/// What is wrong with a game that ends after so many plies without a result.
+pub(crate) fn without_result(plies: usize) -> String {
+    format!("it breaks off after {plies} plies, without a result")
+}
+
 /// The castling mode of a variant; `None` if it is not chess.
-pub(crate) fn castling_of_variant(name: &[u8]) -> Option<CastlingMode> {
+fn castling_of_variant(name: &[u8]) -> Option<CastlingMode> {
     let name = name.to_ascii_lowercase();
     let has = |word: &&[u8]| name.windows(word.len()).any(|part| part == *word);
     if [&b"960"[..], b"fischer", b"freestyle"].iter().any(has) {
@@ -329,7 +375,7 @@ pub(crate) fn castling_of_variant(name: &[u8]) -> Option<CastlingMode> {
 
 /// Parses the FEN of a start position. One whose castling rights are those of Chess960 only is one of Chess960 whatever
 /// the tag `Variant` says.
-pub(crate) fn start_position(fen: &[u8], mode: CastlingMode) -> Result<Chess, String> {
+fn start_position(fen: &[u8], mode: CastlingMode) -> Result<Chess, String> {
     if !mode.is_chess960() {
         let fen = String::from_utf8_lossy(fen);
         return setup::position_from_fen(&fen).map_err(|error| error.to_string());

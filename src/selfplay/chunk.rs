@@ -8,7 +8,7 @@
 
 use std::io::{Read, Write};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use flate2::{Compression, GzBuilder, read::MultiGzDecoder};
 use shakmaty::{
     Bitboard, Board, CastlingMode, Chess, Color, FromSetup, KnownOutcome, Piece, Position,
@@ -592,20 +592,28 @@ pub fn read(bytes: &[u8]) -> Result<Vec<ChunkPosition>> {
         Some(7) => V7_BYTES,
         _ => BYTES,
     };
-    let positions = unpacked.chunks_exact(size);
-    let count = positions.len() as u64;
-    if !positions.remainder().is_empty() || count == 0 || count > MAX_POSITIONS {
-        bail!(
-            "not a chunk of training data: {} bytes are no multiple of {size}, the size of a position",
-            unpacked.len()
-        );
-    }
-    positions
+    check_length(unpacked.len(), size)?;
+    unpacked
+        .chunks_exact(size)
         .enumerate()
         .map(|(index, bytes)| {
             ChunkPosition::read(bytes).with_context(|| format!("position {}", index + 1))
         })
         .collect()
+}
+
+/// Checks that so many bytes can be the positions of a game.
+fn check_length(length: usize, size: usize) -> Result<()> {
+    ensure!(length > 0, "not a chunk of training data: it is empty");
+    ensure!(
+        length as u64 <= MAX_POSITIONS * size as u64,
+        "not a chunk of training data: it is longer than {MAX_POSITIONS} positions, and no game is"
+    );
+    ensure!(
+        length.is_multiple_of(size),
+        "not a chunk of training data: {length} bytes are no multiple of {size}, the size of a position"
+    );
+    Ok(())
 }
 
 #[cfg(test)]
@@ -636,6 +644,25 @@ mod tests {
                 position.invariance_info & (ADJUDICATED | TOO_LONG),
                 expected
             );
+        }
+    }
+
+    #[test]
+    fn what_is_no_chunk_is_named() {
+        let packed = flate2::write::GzEncoder::new(Vec::new(), Compression::fast());
+        for (bytes, expected) in [
+            (vec![], "it is empty"),
+            (packed.finish().unwrap(), "it is empty"),
+            (vec![0; BYTES - 1], "8355 bytes are no multiple of 8356"),
+        ] {
+            let error = read(&bytes).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let most = MAX_POSITIONS as usize * BYTES;
+        assert!(check_length(most, BYTES).is_ok());
+        for more in [1, BYTES] {
+            let error = check_length(most + more, BYTES).unwrap_err().to_string();
+            assert!(error.contains("longer than 20000 positions"), "{error}");
         }
     }
 

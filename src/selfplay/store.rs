@@ -34,8 +34,14 @@ use crate::{
     hashing::{hex, sha256, sha256_of_file},
 };
 
-/// Maximum size of a manifest, in bytes.
-const MAX_JSON_BYTES: u64 = 1 << 28;
+/// Maximum number of games of a part.
+pub const MAX_GAMES_PER_PART: u32 = 1_000_000;
+/// Maximum size of what the file of a part says of one game, in bytes: its statistics, and its chunk's checksum.
+const MAX_FACTS_BYTES: u64 = 1 << 10;
+/// Maximum size of a manifest, or of what a part says besides of its games, in bytes.
+const MAX_MANIFEST_BYTES: u64 = 1 << 20;
+/// Maximum size of the file of a part, in bytes.
+const MAX_PART_BYTES: u64 = MAX_GAMES_PER_PART as u64 * MAX_FACTS_BYTES + MAX_MANIFEST_BYTES;
 /// Maximum size of the file of one game, in bytes.
 const MAX_GAME_BYTES: u64 = 1 << 28;
 /// The entry of the manifest that names the commit of the program. A run may be continued by another one, which is
@@ -288,7 +294,7 @@ impl Store {
         let lock = lock(folder)?;
         let path = folder.join("manifest.json");
         let mut report = None;
-        match read(&path, MAX_JSON_BYTES)? {
+        match read(&path, MAX_MANIFEST_BYTES)? {
             Some(_) if !resume => bail!("{name} contains a run already: --resume continues it"),
             Some(text) => {
                 report = check_manifest(&path, &text, manifest)?;
@@ -423,7 +429,7 @@ impl Store {
     fn read_parts(&mut self) -> Result<()> {
         while let Some(numbers) = self.numbers_of(self.parts) {
             let path = self.part_path(self.parts);
-            let Some(text) = read(&path, MAX_JSON_BYTES)? else {
+            let Some(text) = read(&path, MAX_PART_BYTES)? else {
                 break;
             };
             let name = path.display();
@@ -490,13 +496,13 @@ impl Store {
     /// Writes the parts whose games are all finished.
     fn gather(&mut self) -> Result<()> {
         while let Some(numbers) = self.numbers_of(self.parts) {
-            let numbers = numbers.to_vec();
             // A cheap test that usually decides.
             let needed = self.parts * self.part_size + numbers.len();
             let is_there = |number| self.facts.contains_key(number);
             if self.facts.len() < needed || !numbers.iter().all(is_there) {
                 break;
             }
+            let numbers = numbers.to_vec();
             self.write_part(&numbers)?;
             self.parts += 1;
             self.remove_games(&numbers)?;
@@ -686,6 +692,30 @@ mod tests {
         // Older versions wrote no checksum.
         let old = super::json(&part()).unwrap();
         assert_eq!(PartFile::parse(&old).unwrap().files, part().files);
+    }
+
+    #[test]
+    fn the_largest_part_can_be_read() {
+        let mut part = part();
+        let small = super::json(&part).unwrap().len();
+        let sum = "00".repeat(SUM);
+        part.games.push(GameFacts {
+            number: u64::MAX,
+            result: "1/2-1/2".into(),
+            white: 1,
+            plies: usize::MAX,
+            searches: usize::MAX,
+            nodes: u64::MAX,
+            would_resign: false,
+            false_resignation: false,
+            samples: u64::MAX,
+            frozen_samples: u64::MAX,
+            chunk: Some(sum.clone()),
+        });
+        part.files.insert(chunk_name(u64::MAX), sum);
+        let of_game = (super::json(&part).unwrap().len() - small) as u64;
+        assert!(of_game <= MAX_FACTS_BYTES, "{of_game}");
+        assert!(small as u64 <= MAX_MANIFEST_BYTES);
     }
 
     #[test]

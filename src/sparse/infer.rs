@@ -670,7 +670,6 @@ mod tests {
 
     use super::*;
     use crate::sparse::{features::RATINGS, history::rating_input};
-    use crate::train::step::{self, Chunk, ValueTarget, Workspace};
 
     const SHAPE: Shape = Shape {
         policy: 192,
@@ -734,43 +733,6 @@ mod tests {
                 assert_eq!(logits, plain, "{}", level.name());
                 assert_eq!(network.value(level, &inputs, scratch), value);
             }
-        }
-    }
-
-    #[test]
-    fn integers_agree_with_the_network_that_was_trained() {
-        let mut rng = SmallRng::seed_from_u64(9);
-        let weights = weights();
-        let network = IntegerNetwork::quantize(SHAPE, &weights);
-        let scratch = &mut Scratch::default();
-        for _ in 0..50 {
-            let (inputs, rows) = (inputs(&mut rng), rows(&mut rng));
-            let mut chunk = Chunk::default();
-            chunk.policy_inputs.push(&inputs);
-            chunk.push_rows(MoveRows::of(&rows, rows.len()));
-            chunk.shares = vec![0.0; rows.len()];
-            chunk.value_inputs.push(&inputs);
-            chunk.values.push(ValueTarget::default());
-            let mut expected = Workspace::default();
-            step::run(Level::PLAIN, SHAPE, &weights, &chunk, None, &mut expected);
-            let mut policy = vec![0.0; rows.len()];
-            network.policy(
-                Level::PLAIN,
-                &inputs,
-                MoveRows::of(&rows, rows.len()),
-                &mut policy,
-                scratch,
-            );
-            softmax(&mut policy);
-            for (found, expected) in policy.iter().zip(&expected.policy) {
-                assert!((found - expected).abs() < 0.03 * expected + 1e-3);
-            }
-            let value = network.value(Level::PLAIN, &inputs, scratch);
-            let [win, draw, loss, plies] = expected.values[0];
-            for (found, expected) in value.wdl.iter().zip([win, draw, loss]) {
-                assert!((found - expected).abs() < 0.02, "{value:?}");
-            }
-            assert!((value.plies - (plies * PLIES_UNIT).max(0.0)).abs() < 1.0);
         }
     }
 

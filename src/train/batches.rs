@@ -154,7 +154,7 @@ fn stream_of<B: StreamBatch>(settings: &BatchSettings, out: &mut dyn Write) -> R
     for part in &settings.mixture.data {
         part.file.check_players(inputs)?;
     }
-    let mixture = Mixture::new(settings.mixture.clone())?;
+    let mut mixture = Mixture::new(settings.mixture.clone())?;
     let samplers = (0..settings.threads).map(|_| mixture.sampler());
     let samplers = samplers.collect::<Result<Vec<_>>>()?;
     std::thread::scope(|scope| {
@@ -434,7 +434,7 @@ mod tests {
         let settings = settings(&data, 2, 0);
         let bytes = batches(&settings);
         let mut left = &bytes[..];
-        let mixture = Mixture::new(settings.mixture.clone()).unwrap();
+        let mut mixture = Mixture::new(settings.mixture.clone()).unwrap();
         let mut sampler = mixture.sampler().unwrap();
         let mut chunk = Chunk::empty();
         for step in 0..settings.steps {
@@ -456,7 +456,7 @@ mod tests {
         settings.encoding = BatchEncoding::Dense;
         let bytes = batches(&settings);
         let mut left = &bytes[..];
-        let mixture = Mixture::new(settings.mixture.clone()).unwrap();
+        let mut mixture = Mixture::new(settings.mixture.clone()).unwrap();
         let mut sampler = mixture.sampler().unwrap();
         let mut batch = DenseBatch::default();
         for step in 0..settings.steps {

@@ -235,7 +235,7 @@ impl SkipReason {
 #[derive(Debug)]
 pub struct Mixture {
     settings: MixtureSettings,
-    /// Number of impossible positions that were drawn.
+    /// Number of times that an impossible position was drawn.
     impossible: AtomicU64,
     /// Number of positions in each file when it was last opened.
     counts: Vec<u64>,
@@ -354,10 +354,6 @@ impl Mixture {
         self.count_positions()?;
         for sampler in samplers {
             *sampler = self.sampler()?;
-            // A file that is being replaced by a shorter one may just have been counted.
-            for (count, file) in self.counts.iter_mut().zip(&sampler.files) {
-                *count = file.count().min(*count);
-            }
         }
         Ok(())
     }
@@ -395,7 +391,8 @@ impl Mixture {
         &self.counts
     }
 
-    /// Number of impossible positions that were drawn and skipped; more than 0 means a damaged file.
+    /// Number of times that an impossible position was drawn and skipped, the same one perhaps; more than 0 means a
+    /// damaged file.
     pub fn impossible(&self) -> u64 {
         self.impossible.load(Ordering::Relaxed)
     }
@@ -404,15 +401,15 @@ impl Mixture {
     ///
     /// # Errors
     /// When a file cannot be opened.
-    pub fn sampler(&self) -> Result<BatchSampler> {
-        let files = self
-            .settings
-            .data
-            .iter()
-            .map(|part| PositionFile::open_filled(&part.file.path));
-        Ok(BatchSampler {
-            files: files.collect::<Result<_>>()?,
-        })
+    pub fn sampler(&mut self) -> Result<BatchSampler> {
+        let parts = self.settings.data.iter();
+        let files = parts.map(|part| PositionFile::open_filled(&part.file.path));
+        let files = files.collect::<Result<Vec<_>>>()?;
+        // A file that is being replaced by a shorter one may just have been counted.
+        for (count, file) in self.counts.iter_mut().zip(&files) {
+            *count = file.count().min(*count);
+        }
+        Ok(BatchSampler { files })
     }
 
     /// Draws `size` positions: chunk `index` of a step. Those of which only the result is known and left out, by its
@@ -813,9 +810,9 @@ mod tests {
                 },
                 trained_part,
             };
-            let mixture = Mixture::new(settings)?;
-            let mut chunk = Chunk::default();
-            mixture.draw(&mut mixture.sampler()?, (0, 0), 2000, &mut chunk)?;
+            let mut mixture = Mixture::new(settings)?;
+            let (mut sampler, mut chunk) = (mixture.sampler()?, Chunk::default());
+            mixture.draw(&mut sampler, (0, 0), 2000, &mut chunk)?;
             let count = |at: usize| {
                 let is_result = |target: &&ValueTarget| target.wdl[at] == 1.0;
                 chunk.values.iter().filter(is_result).count()
@@ -837,6 +834,46 @@ mod tests {
             assert_eq!(drawn(&[&scores], 0.1), [0, 2000]);
             assert!(targets(&[&results], trained_part, 0.0).is_err());
         }
+    }
+
+    #[test]
+    fn samplers_draw_from_a_file_that_was_replaced_by_a_shorter_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.vis");
+        let write = |positions: usize| {
+            let mut samples = Samples::default();
+            let root = SearchedRoot {
+                best: 0,
+                visits: 20,
+                value: Value::default(),
+            };
+            let start = Chess::default();
+            let record = Record::new(&start, false, Source::Real);
+            for _ in 0..positions {
+                // Their visits take more bytes than a position.
+                let moves = start.legal_moves().into_iter();
+                let moves = moves.map(|m| (Record::pack_move(m, Color::White), 1));
+                samples.push(&record, &root, moves);
+            }
+            fs::write(&path, samples.to_file()).unwrap();
+        };
+        write(9);
+        let settings = MixtureSettings {
+            data: vec![MixPart {
+                file: path.clone().into(),
+                share: 1.0,
+            }],
+            seed: 1,
+            targets: TargetSettings::default(),
+            trained_part: NetworkPart::Both,
+        };
+        let mut mixture = Mixture::new(settings).unwrap();
+        write(2);
+        let mut sampler = mixture.sampler().unwrap();
+        assert_eq!(mixture.counts(), [2]);
+        let mut chunk = Chunk::default();
+        mixture.draw(&mut sampler, (0, 0), 50, &mut chunk).unwrap();
+        assert_eq!(mixture.impossible(), 0);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::step::{self, Chunk, Losses, Workspace, entropy};
+use super::step::{
+    self, Chunk, Losses, Workspace, entropy, plies_loss, value_error, wdl_cross_entropy,
+};
 use crate::sparse::infer::{self, Scratch, softmax};
 use serde::Serialize;
 
@@ -151,27 +153,86 @@ fn policy(chunk: &Chunk, probabilities: &[f32], sums: &mut Measures) {
 
 fn value(chunk: &Chunk, values: &[[f32; 4]], sums: &mut Measures, losses: &mut Losses) {
     for (output, target) in values.iter().zip(&chunk.values) {
-        let error = f64::from((output[3] - target.plies).abs());
-        let plies = if error < 1.0 {
-            error * error / 2.0
-        } else {
-            error - 0.5
-        };
-        losses.plies += plies * f64::from(target.plies_weight);
+        let plies = plies_loss(output, target);
+        losses.plies += f64::from(plies * target.plies_weight);
         losses.plies_count += f64::from(target.plies_weight);
         if target.weight == 0.0 {
             continue;
         }
-        let entropy = |of: &[f32]| -> f64 {
-            let terms = target.wdl.iter().zip(of);
-            -terms
-                .map(|(t, p)| f64::from(t * (p + 1e-9).ln()))
-                .sum::<f64>()
-        };
         sums.values += 1.0;
-        sums.value += entropy(&output[..3]);
-        sums.floor += entropy(&target.wdl);
-        let (q, target_q) = (output[0] - output[2], target.wdl[0] - target.wdl[2]);
-        sums.error += f64::from((q - target_q).abs());
+        sums.value += f64::from(wdl_cross_entropy(&target.wdl, output));
+        sums.floor += f64::from(entropy(&target.wdl));
+        sums.error += f64::from(value_error(output, target).abs());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+    use super::{super::step::ValueTarget, *};
+    use crate::sparse::{
+        features::InputSet,
+        infer::IntegerNetwork,
+        moves::{MoveRows, ROWS},
+    };
+
+    const SHAPE: Shape = Shape {
+        policy: 192,
+        value: 128,
+        hidden: 7,
+        stages: 4,
+        inputs: InputSet::Position,
+    };
+
+    #[test]
+    fn integers_agree_with_the_network_that_was_trained() {
+        let mut rng = SmallRng::seed_from_u64(9);
+        // Something in every section.
+        let mut weights = SHAPE.start(3);
+        for weight in &mut weights {
+            *weight += rng.random_range(-0.05..0.05);
+        }
+        let mut chunk = Chunk::default();
+        for _ in 0..50 {
+            let mut below = |count: usize, most: usize| -> Vec<u16> {
+                let numbers = (0..count).map(|_| rng.random_range(0..most as u16));
+                numbers.collect()
+            };
+            let inputs = below(3 + chunk.value_inputs.len() % 31, SHAPE.inputs.len());
+            let rows = below(1 + chunk.value_inputs.len(), ROWS);
+            chunk.policy_inputs.push(&inputs);
+            chunk.push_rows(MoveRows::of(&rows, rows.len()));
+            chunk.shares.resize(chunk.shares.len() + rows.len(), 0.0);
+            chunk.value_inputs.push(&inputs);
+            chunk.values.push(ValueTarget::default());
+        }
+        let network = IntegerNetwork::quantize(SHAPE, &weights);
+        let (mut found, mut expected) = (Workspace::default(), Workspace::default());
+        let mut integers = Integers {
+            network: &network,
+            level: Level::PLAIN,
+            scratch: Scratch::default(),
+        };
+        integers.outputs(&chunk, &mut found);
+        let mut floats = FloatNetwork {
+            shape: SHAPE,
+            weights: &weights,
+            level: Level::PLAIN,
+        };
+        floats.outputs(&chunk, &mut expected);
+        assert_eq!(found.policy.len(), expected.policy.len());
+        for (found, expected) in found.policy.iter().zip(&expected.policy) {
+            assert!((found - expected).abs() < 0.03 * expected + 1e-3);
+        }
+        assert_eq!(found.values.len(), 50);
+        for (found, expected) in found.values.iter().zip(&expected.values) {
+            let [wdl, expected_wdl] = [found, expected].map(|value| &value[..3]);
+            for (found, expected) in wdl.iter().zip(expected_wdl) {
+                assert!((found - expected).abs() < 0.02, "{wdl:?}");
+            }
+            let error = PLIES_UNIT * (found[3] - expected[3].max(0.0));
+            assert!(error.abs() < 1.0, "{error}");
+        }
     }
 }

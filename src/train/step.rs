@@ -591,24 +591,33 @@ pub fn entropy(shares: &[f32]) -> f32 {
 #[inline(always)]
 fn value_losses(kind: ValueLoss, output: &[f32; OUTPUTS], target: &ValueTarget) -> (f32, f32) {
     let value = match kind {
-        ValueLoss::CrossEntropy => {
-            let terms = target.wdl.iter().zip(output);
-            -terms.map(|(t, p)| t * p.max(1e-9).ln()).sum::<f32>()
-        }
+        ValueLoss::CrossEntropy => wdl_cross_entropy(&target.wdl, output),
         ValueLoss::Squared => value_error(output, target).powi(2),
     };
+    (value, plies_loss(output, target))
+}
+
+/// The cross-entropy of W/D/L probabilities, the first three of `output`, to their target.
+#[inline(always)]
+pub(super) fn wdl_cross_entropy(target: &[f32; 3], output: &[f32]) -> f32 {
+    let terms = target.iter().zip(output);
+    -terms.map(|(t, p)| t * p.max(1e-9).ln()).sum::<f32>()
+}
+
+/// The Huber loss of the plies left.
+#[inline(always)]
+pub(super) fn plies_loss(output: &[f32; OUTPUTS], target: &ValueTarget) -> f32 {
     let error = (output[3] - target.plies).abs();
-    let plies = if error < 1.0 {
+    if error < 1.0 {
         error * error / 2.0
     } else {
         error - 0.5
-    };
-    (value, plies)
+    }
 }
 
 /// W - L of the output minus W - L of the target.
 #[inline(always)]
-fn value_error(output: &[f32; OUTPUTS], target: &ValueTarget) -> f32 {
+pub(super) fn value_error(output: &[f32; OUTPUTS], target: &ValueTarget) -> f32 {
     (output[0] - output[2]) - (target.wdl[0] - target.wdl[2])
 }
 

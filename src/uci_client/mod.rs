@@ -4,7 +4,9 @@
 //! notes the time of each line, so that an engine's clock does not run while this program is busy; another one writes
 //! the input. Every wait has a timeout, and a process is never left behind.
 
+mod argument;
 mod info;
+mod lines;
 mod option;
 mod process;
 mod writer;
@@ -14,27 +16,26 @@ use std::{
     io::{self, BufRead, BufReader, Read},
     path::Path,
     process::{Command, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use crossbeam::channel::{self, Receiver, RecvTimeoutError, TrySendError};
+use crossbeam::channel::RecvTimeoutError;
 use parking_lot::Mutex;
 use thiserror::Error;
 
+pub use self::{
+    argument::{name_and_value, program_path},
+    info::{EngineScore, InfoLine, LastInfo},
+    process::kill_all,
+};
 use self::{
     info::value_after,
+    lines::LineReceiver,
     option::{AnnouncedOption, parse_option},
     process::Process,
     writer::{CommandWriter, SendError},
-};
-pub use self::{
-    info::{EngineScore, InfoLine, LastInfo},
-    process::kill_all,
 };
 use crate::{
     files::{LineEnd, read_line},
@@ -58,10 +59,6 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum length of a line in bytes; longer lines are cut.
 const MAX_LINE_BYTES: usize = 1 << 16;
-
-/// Maximum number of queued output lines. While an engine ponders nobody reads them; then further `info` lines are
-/// dropped, because an engine that cannot write may stop to think.
-const MAX_QUEUED_LINES: usize = 1 << 10;
 
 /// Number of lines that are kept of the end of the error output.
 const MAX_LAST_ERROR_LINES: usize = 3;
@@ -197,8 +194,6 @@ pub struct Client {
     must_not_ponder: bool,
     /// The position of the current ponder search, as sent.
     pondering: Option<String>,
-    /// Whether there is one, for the thread that reads.
-    is_pondering: Arc<AtomicBool>,
 }
 
 impl Client {
@@ -217,8 +212,7 @@ impl Client {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(Stdio::piped());
         let mut process = Process::start(command).map_err(error)?;
-        let is_pondering = Arc::default();
-        let threads = start_threads(&mut process, &is_pondering);
+        let threads = start_threads(&mut process);
         let (input, lines, error_output) = threads.map_err(|reason| {
             process.kill();
             error(reason)
@@ -234,7 +228,6 @@ impl Client {
             error_report: None,
             must_not_ponder: false,
             pondering: None,
-            is_pondering,
         };
         client.identify()?;
         Ok(client)
@@ -345,7 +338,7 @@ impl Client {
     /// # Errors
     /// When the engine has ended.
     pub fn ponder(&mut self, position: &str, go: &GoLimits) -> Result<(), ClientError> {
-        self.is_pondering.store(true, Ordering::Relaxed);
+        self.lines.set_unread(true);
         self.send(&format!("position {position}"))?;
         self.send(&go.text("go ponder"))?;
         self.pondering = Some(position.to_owned());
@@ -354,7 +347,7 @@ impl Client {
 
     /// The result of the ponder search is discarded.
     fn stop_pondering(&mut self) -> Result<(), ClientError> {
-        self.is_pondering.store(false, Ordering::Relaxed);
+        self.lines.set_unread(false);
         if self.pondering.take().is_some() {
             self.send("stop")?;
             let deadline = Instant::now() + ANSWER_TIMEOUT;
@@ -377,12 +370,12 @@ impl Client {
         let started = Instant::now();
         if self.pondering.as_deref() == Some(position) {
             self.pondering = None;
-            self.is_pondering.store(false, Ordering::Relaxed);
+            self.lines.set_unread(false);
             self.send("ponderhit")?;
         } else {
             self.stop_pondering()?;
             // Lines of an earlier search do not apply to this one.
-            while self.lines.try_recv().is_ok() {}
+            self.lines.clear();
             self.request_move(position, go)?;
         }
         let mut last_info = LastInfo::default();
@@ -504,9 +497,6 @@ fn error_report(line: &str) -> Option<String> {
     is_error.then(|| text.to_owned())
 }
 
-/// The lines of an engine's output, each with the time when it arrived.
-type LineReceiver = Receiver<(Instant, String)>;
-
 /// What is kept of an engine's error output.
 type ErrorOutput = Arc<Mutex<ErrorLines>>;
 
@@ -548,41 +538,25 @@ impl ErrorLines {
 }
 
 /// Starts the threads that write the input of a process and read its outputs.
-fn start_threads(
-    process: &mut Process,
-    is_pondering: &Arc<AtomicBool>,
-) -> io::Result<(CommandWriter, LineReceiver, ErrorOutput)> {
+fn start_threads(process: &mut Process) -> io::Result<(CommandWriter, LineReceiver, ErrorOutput)> {
     let (Some(input), Some(output), Some(errors)) = process.take_pipes() else {
         // All three were configured as pipes.
         return Err(io::ErrorKind::BrokenPipe.into());
     };
     Ok((
         CommandWriter::start(input)?,
-        read_lines(output, Arc::clone(is_pondering))?,
+        read_lines(output)?,
         keep_error_output(errors)?,
     ))
 }
 
-/// Reads lines in a thread until the engine ends or the receiver is dropped. While `is_pondering` is set, `info` lines
-/// for which there is no room are dropped.
-fn read_lines(
-    output: impl Read + Send + 'static,
-    is_pondering: Arc<AtomicBool>,
-) -> io::Result<LineReceiver> {
-    let (sender, lines) = channel::bounded(MAX_QUEUED_LINES);
+/// Reads lines in a thread until the engine ends or the receiver is dropped.
+fn read_lines(output: impl Read + Send + 'static) -> io::Result<LineReceiver> {
+    let (sender, lines) = lines::queue();
     threads::spawn("engine output", move || {
         let mut output = BufReader::new(output);
         while let Some(line) = next_line(&mut output) {
-            let is_optional = is_pondering.load(Ordering::Relaxed) && line.starts_with("info ");
-            let line = (Instant::now(), line);
-            let sent = match is_optional {
-                true => match sender.try_send(line) {
-                    Ok(()) | Err(TrySendError::Full(_)) => true,
-                    Err(TrySendError::Disconnected(_)) => false,
-                },
-                false => sender.send(line).is_ok(),
-            };
-            if !sent {
+            if !sender.send((Instant::now(), line)) {
                 break;
             }
         }
@@ -614,7 +588,9 @@ fn next_line(from: &mut impl BufRead) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crossbeam::channel;
+
+    use super::{lines::MAX_QUEUED_LINES, *};
     use crate::threads::faults;
 
     #[test]
@@ -653,25 +629,43 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_to_read_what_a_pondering_engine_prints() {
-        // Dropped once everything was read.
-        struct Output(io::Cursor<String>, #[expect(dead_code)] channel::Sender<()>);
-        impl Read for Output {
-            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-                self.0.read(buffer)
-            }
-        }
-        let reports = "info depth 1 score cp 7\n".repeat(3 * MAX_QUEUED_LINES);
+    fn the_last_report_of_a_pondering_engine_counts() {
+        // More reports than are kept, and nobody reads them.
+        let most = 3 * MAX_QUEUED_LINES;
+        let reports = (1..=most).map(|depth| format!("info depth {depth} score cp {depth}\n"));
+        let output = reports.collect::<String>() + "bestmove e2e4\n";
         let (sender, is_over) = channel::bounded::<()>(0);
-        let output = Output(io::Cursor::new(reports.clone()), sender);
-        let lines = read_lines(output, Arc::new(true.into())).unwrap();
+        let lines = read_lines(EndingOutput(io::Cursor::new(output), sender)).unwrap();
+        lines.set_unread(true);
         let over = is_over.recv_timeout(Duration::from_secs(60));
         assert_eq!(over, Err(RecvTimeoutError::Disconnected));
-        assert_eq!(lines.iter().count(), MAX_QUEUED_LINES);
-        // Reports of a search that somebody waits for are all kept.
-        let lines = read_lines(io::Cursor::new(reports), Arc::default()).unwrap();
+        lines.set_unread(false);
+        let (mut count, mut last_info) = (0, LastInfo::default());
+        while let Ok((_, line)) = lines.recv_deadline(Instant::now()) {
+            last_info.on_line(&line);
+            count += 1;
+        }
+        assert_eq!(count, MAX_QUEUED_LINES);
+        assert_eq!(last_info.depth, Some(most as u32));
+    }
+
+    /// An output whose sender is dropped once everything was read.
+    struct EndingOutput(io::Cursor<String>, #[expect(dead_code)] channel::Sender<()>);
+
+    impl Read for EndingOutput {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.read(buffer)
+        }
+    }
+
+    #[test]
+    fn reports_that_somebody_waits_for_are_all_kept() {
+        let reports = "info depth 1 score cp 7\n".repeat(3 * MAX_QUEUED_LINES);
+        let lines = read_lines(io::Cursor::new(reports)).unwrap();
         thread::sleep(Duration::from_millis(50));
-        assert_eq!(lines.iter().count(), 3 * MAX_QUEUED_LINES);
+        let next = || lines.recv_deadline(Instant::now() + Duration::from_secs(60));
+        let count = std::iter::from_fn(|| next().ok()).count();
+        assert_eq!(count, 3 * MAX_QUEUED_LINES);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::{
         record_file::{Layout, RecordJob, RecordReader, RecordWriter},
     },
     labeling::label::{AnswerKind, CHESS960, Teacher, apply},
-    uci_client::GoLimits,
+    uci_client::{GoLimits, name_and_value},
 };
 
 /// This many answers in a row without a legal move are an error. If they are moves, answers and positions are out of
@@ -35,7 +35,7 @@ pub struct LabelArgs {
     /// Record file to write; an incomplete one is continued
     #[arg(short, long)]
     pub out: PathBuf,
-    /// Program of the UCI engine
+    /// Program of the UCI engine; a file in the current folder goes before a program of its name in PATH
     #[arg(long, default_value = "stockfish")]
     pub engine: PathBuf,
     /// Nodes per position; the search may end within an iteration
@@ -189,10 +189,7 @@ impl LabelOutput {
 
 /// The options to set, and whether one for Chess960 is needed besides: the input has such positions.
 fn engine_options(args: &LabelArgs) -> Result<(Vec<String>, bool)> {
-    let is = |option: &str, name: &str| {
-        let given = option.split('=').next().unwrap_or_default();
-        given.trim().eq_ignore_ascii_case(name)
-    };
+    let is = |option: &str, name: &str| name_and_value(option).0.eq_ignore_ascii_case(name);
     ensure!(
         !args.options.iter().any(|option| is(option, "MultiPV")),
         "--option MultiPV would drop all lines but the first: use --multipv"
@@ -325,7 +322,7 @@ mod tests {
             nodes: 1,
             depth: None,
             multipv: 1,
-            options: vec!["Hash=1".into()],
+            options: vec!["Hash = 1".into()],
             queue: 2,
             limit: Some(1),
         };
@@ -360,6 +357,33 @@ mod tests {
         args.out = args.input.clone();
         assert!(run(&args).is_err());
         assert_eq!(std::fs::read(&out).unwrap(), labels);
+    }
+
+    #[test]
+    fn the_engine_is_given_the_color_to_move() {
+        let dir = tempfile::tempdir().unwrap();
+        let fen: Fen = "4k3/4p3/8/8/8/8/4P3/4K3 b - - 0 1".parse().unwrap();
+        let pos: Chess = fen.into_position(CastlingMode::Standard).unwrap();
+        let input = dir.path().join("in.rec");
+        let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
+        for black in [true, false] {
+            let record = Record::new(&pos, black, Source::Game);
+            writer.write(&record).unwrap();
+        }
+        writer.finish().unwrap();
+        let engine = dir.path().join("engine.sh");
+        let script = "#!/bin/sh\nwhile read -r word rest; do case $word in\n\
+                      uci) echo uciok;; isready) echo readyok;; position) case $rest in\n\
+                      *' w '*) answer=e2e4;; *) answer=e7e5;; esac;;\n\
+                      go) echo info depth 1 score cp 33 pv $answer; echo bestmove $answer;;\n\
+                      quit) exit;; esac; done\n";
+        crate::script::write_script(&engine, script);
+        let args = simple(dir.path(), input, engine);
+        assert_eq!(run(&args).unwrap().labelled, 2);
+        for (record, black) in read_all(&args.out).unwrap().into_iter().zip([true, false]) {
+            assert_eq!((record.best, record.score), (12 | 28 << 6, 33));
+            assert_eq!(record.turn().is_black(), black);
+        }
     }
 
     #[test]

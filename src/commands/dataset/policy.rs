@@ -23,7 +23,8 @@ const BATCH: usize = 256;
 /// Options of `dataset policy`.
 #[derive(Args, Debug)]
 pub struct PolicyArgs {
-    /// Record file of the positions
+    /// Record file of the positions. Records have no history: a network with inputs of earlier positions is given each
+    /// position alone, and HistoryFill says what those inputs hold
     pub input: PathBuf,
     /// File to write, training data for `scorn train run --result-share 0`: by default the value target there is the
     /// game's result, where it is known, and not the network's value
@@ -112,12 +113,14 @@ mod tests {
 
     use super::*;
     use crate::{
+        chess::setup::position_from_fen,
         dataset::{
             record::Source,
             record_file::{Layout, RecordWriter},
             searched::SearchedFile,
         },
-        network::{Batch, EvaluateError, Value},
+        labeling::search_stats,
+        network::{Added, Batch, EvalPosition, EvaluateError, Value},
     };
 
     /// Plays the first move seven times of ten.
@@ -199,5 +202,71 @@ mod tests {
         assert!(error.contains("in.rec has 600 records"), "{error}");
         (args.force, args.skip, args.count) = (true, 590, 1000);
         assert_eq!(run(&args, &Options::default(), &load).unwrap(), 10);
+    }
+
+    /// Its value depends on the real colour to move, and it prefers castling.
+    struct ByColor;
+
+    impl Evaluator for ByColor {
+        fn evaluate(&self, _: &mut Batch) -> Result<(), EvaluateError> {
+            Ok(())
+        }
+
+        fn add(&self, position: &mut EvalPosition<'_>, _: &mut Batch) -> Added {
+            let turn = position.line()[0].position.turn();
+            Added::Computed(Value {
+                wl: turn.fold_wb(0.5, -0.25),
+                d: 0.25,
+                m: 0.0,
+            })
+        }
+
+        fn priors(&self, position: &mut EvalPosition<'_>, _: f32) {
+            let chess = &position.line()[0].position;
+            let (moves, priors) = position.policy();
+            priors.fill(0.5 / (moves.len() - 1) as f32);
+            let castling = moves.iter().position(|m| m.unpack(chess).is_castle());
+            priors[castling.unwrap()] = 0.5;
+        }
+    }
+
+    #[test]
+    fn a_network_sees_the_color_to_move() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let mut writer = RecordWriter::create(&path("in.rec"), Layout::Plain).unwrap();
+        let fens = [
+            "4k3/8/8/8/8/8/8/4K2R w K - 0 1",
+            "4k2r/8/8/8/8/8/8/4K3 b k - 0 1",
+        ];
+        for fen in fens {
+            let position = position_from_fen(fen).unwrap();
+            let record = Record::new(&position, position.turn().is_black(), Source::Game);
+            writer.write(&record).unwrap();
+        }
+        writer.finish().unwrap();
+        let args = PolicyArgs {
+            input: path("in.rec"),
+            out: path("out.vis"),
+            skip: 0,
+            count: 2,
+            force: false,
+        };
+        let load: Load = Arc::new(|_, _| Ok(Arc::new(ByColor)));
+        assert_eq!(run(&args, &Options::default(), &load).unwrap(), 2);
+        let mut file = SearchedFile::open(&args.out).unwrap();
+        for (index, expected) in [(0, 0.5), (1, -0.25)] {
+            let searched = file.get(index).unwrap();
+            let wl = searched.wdl[0] - searched.wdl[2];
+            assert!((wl - expected).abs() < 1e-3, "{index}: {wl}");
+            assert_eq!(searched.best, 4 | 7 << 6);
+        }
+        // Compared with itself, the network differs in nothing.
+        let policies = search_stats::count(&args.out, Some(&ByColor)).unwrap();
+        let summary = policies.summary().unwrap();
+        for spread in [summary.value_error, summary.divergence] {
+            let mean = spread.unwrap().mean.mean;
+            assert!(mean.abs() < 1e-3, "{mean}");
+        }
     }
 }

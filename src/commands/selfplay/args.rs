@@ -11,6 +11,7 @@ use crate::{
         chunk::ChunkVersion,
         records::{MoveTarget, Sides},
         run::TrainingOutput,
+        store::MAX_GAMES_PER_PART,
     },
 };
 
@@ -119,7 +120,8 @@ pub struct SelfplayArgs {
     #[arg(long, alias = "tables-decide")]
     pub adjudicate_syzygy: bool,
     /// Number of games per file.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1000,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_GAMES_PER_PART)))]
     pub games_per_file: u32,
     /// Play only part I of N of the games; I counts from 1. All parts together are the whole run.
     #[arg(long, value_name = "I/N", value_parser = shard, default_value = "1/1")]

@@ -75,7 +75,8 @@ pub struct StatsArgs {
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     pub sc_limits: Vec<u64>,
     /// Compare the search results in the records with this network's raw outputs (a file, or as WeightsFile): visits
-    /// with its policy at PolicyTemperature, and the value of the search with its value.
+    /// with its policy at PolicyTemperature, and the value of the search with its value. Records have no history: a
+    /// network with inputs of earlier positions is given each position alone (HistoryFill).
     #[arg(long, value_name = "NETWORK")]
     pub network: Option<String>,
     /// Number of random positions of each file's games that are searched with --deep-nodes nodes and without

@@ -139,7 +139,7 @@ fn check_graph(
         ..Constants::default()
     };
     for tensor in &graph.initializer {
-        let tensor: TensorBounds = decode(tensor)?;
+        let tensor: TensorBounds = decode(tensor, "constant")?;
         check_tensor(&tensor, tensor.name())?;
         if let Some(numbers) = numbers(&tensor) {
             constants.own.insert(tensor.name().to_owned(), numbers);
@@ -148,7 +148,8 @@ fn check_graph(
     if !graph.sparse_initializer.is_empty() {
         return Err(no_sparse("an initializer"));
     }
-    let nodes: Vec<NodeBounds> = graph.node.iter().map(decode).collect::<Result<_, _>>()?;
+    let nodes = graph.node.iter().map(|node| decode(node, "node"));
+    let nodes: Vec<NodeBounds> = nodes.collect::<Result<_, _>>()?;
     let mut inner_graphs = Vec::new();
     for node in &nodes {
         for attribute in &node.attribute {
@@ -158,7 +159,7 @@ fn check_graph(
                 constants.own.insert(output.clone(), numbers);
             }
             for tensor in attribute.tensor.iter().chain(&attribute.tensors) {
-                let tensor: TensorBounds = decode(tensor)?;
+                let tensor: TensorBounds = decode(tensor, "constant")?;
                 check_tensor(&tensor, name_of(node))?;
                 if let (Some(numbers), Some(output)) = (numbers(&tensor), node.output.first()) {
                     constants.own.insert(output.clone(), numbers);
@@ -171,7 +172,7 @@ fn check_graph(
                 if nested == MAX_NESTING {
                     return Err(too_deep(node, "graphs inside one another", MAX_NESTING));
                 }
-                inner_graphs.push(decode(inner)?);
+                inner_graphs.push(decode(inner, "nested graph")?);
             }
         }
     }
@@ -185,11 +186,9 @@ fn check_graph(
     Ok(())
 }
 
-fn decode<M: Message + Default>(bytes: &Bytes) -> Result<M, NetError> {
-    M::decode(bytes.clone()).map_err(|error| NetError::Protobuf {
-        what: "ONNX model",
-        error,
-    })
+/// Decodes a part of a graph. The decoder's error names a type of this file, which nobody else knows.
+fn decode<M: Message + Default>(bytes: &Bytes, part: &'static str) -> Result<M, NetError> {
+    M::decode(bytes.clone()).map_err(|_| NetError::Undecodable { part })
 }
 
 /// A sparse constant of a few bytes can have any size.
@@ -596,6 +595,22 @@ mod tests {
         for (start, limit, step) in [(0, 1 << 40, 1), (-(1 << 40), 0, 1), (0, 64, 0)] {
             assert!(range(start, limit, step).is_err(), "{start} {limit} {step}");
         }
+    }
+
+    #[test]
+    fn a_damaged_node_is_one_of_the_model() {
+        let mut bytes = node("Relu", "in", "out").encode_to_vec();
+        let at = bytes.windows(2).position(|part| part == b"in").unwrap();
+        bytes[at] = 0xff;
+        let graph = GraphProto {
+            node: vec![bytes.into()],
+            ..GraphProto::default()
+        };
+        let error = check(&graph).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "damaged ONNX model: a node of its graph cannot be decoded"
+        );
     }
 
     #[test]
