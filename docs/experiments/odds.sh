@@ -82,7 +82,7 @@ cell() {
             rm -f "$out.pgn"
             "$scorn" match "self;Threads=1;$options" \
                 "$STOCKFISH;Threads=1;UCI_LimitStrength=true;UCI_Elo=${opponent#*-}" --first-is-white \
-                --book "$out.epd" --order sequential --pairs "$games" --limit "nodes=$nodes" \
+                --book "$out.epd" --order sequential --pairs "$games" --nodes "$nodes" \
                 --second-limit nodes=20000 --pgn "$out.pgn" --json > "$out.part" 2>> "$folder/log" || failed
             mv "$out.part" "$out.json"
         fi
