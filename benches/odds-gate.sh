@@ -103,7 +103,7 @@ against_stockfish() {
     if [ ! -s "$cell.json" ]; then
         for _ in $(seq "$games"); do echo "$fen"; done > "$cell.epd"
         "$scorn" match "self;Threads=1;$options" "$STOCKFISH;Threads=1;UCI_LimitStrength=true;UCI_Elo=$elo" \
-            --first-is-white --book "$cell.epd" --order sequential --pairs "$games" --limit "nodes=$nodes" \
+            --first-is-white --book "$cell.epd" --order sequential --pairs "$games" --nodes "$nodes" \
             --second-limit nodes=20000 --concurrency "$threads" --pgn "$cell.pgn" --json > "$cell.part" \
             2>> "$folder/log" || failed
         mv "$cell.part" "$cell.json"

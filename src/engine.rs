@@ -1,5 +1,5 @@
 //! The engine behind the protocol: game, options, tree, network and the running search. Its methods return at once:
-//! searching and loading happen on other threads. Its output goes to a [`Listener`], which knows the protocol.
+//! searching and loading happen on other threads. Its output goes to a [`Listener`], which writes it in the protocol.
 
 mod autopilot;
 mod go;

@@ -24,7 +24,7 @@
 //! | base | [`files`], [`hashing`], [`random`], [`terminal`], [`version`] |
 //!
 //! # Boundaries
-//! * `network` never imports `search`; `lc0` knows neither; `search` never prints.
+//! * `network` never imports `search`; `lc0` depends on neither; `search` never prints.
 //! * No global decides what is played: clock, random numbers and evaluator are passed in, and one thread with a fixed
 //!   seed is reproducible bit for bit. The only globals are the ONNX Runtime library and its plug-ins, which can be
 //!   loaded once per process, the built-in networks, unpacked once, the machine's memory, measured once, the running

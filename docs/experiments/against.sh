@@ -14,7 +14,7 @@ mkdir -p "$folder"
 for setting in "$@"; do
     name=${setting%%=*}
     options=${setting#*=}
-    "$scorn" match "self;Threads=1;$options" "$stockfish;Threads=1;Hash=16" --limit "nodes=$nodes" \
+    "$scorn" match "self;Threads=1;$options" "$stockfish;Threads=1;Hash=16" --nodes "$nodes" \
         --second-limit "nodes=$theirs" --book "$book" --pairs "$pairs" --seed 77 --resign movecount=4,score=700 \
         --draw movenumber=40,movecount=8,score=15 --pgn "$folder/$name.pgn" > "$folder/$name.log" 2>&1 ||
         { tail -n 3 "$folder/$name.log" >&2; exit 1; }

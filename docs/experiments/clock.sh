@@ -21,7 +21,7 @@ play() {
     # Both engines of a game think all the time when they ponder.
     local at_a_time=$((${#@} > 0 ? concurrency / 3 : concurrency))
     [ "$at_a_time" -gt 0 ] || at_a_time=1
-    "$scorn" match "self;TimeManager=$first;Threads=1" "self;TimeManager=$second;Threads=1" --limit "clock=$clock" --time-margin 0 \
+    "$scorn" match "self;TimeManager=$first;Threads=1" "self;TimeManager=$second;Threads=1" --tc "$clock" --time-margin 0 \
         --book "$book" --seed 20261122 --pairs "$pairs" --concurrency "$at_a_time" --pgn "$folder/$name.pgn" --json "$@" \
         > "$folder/$name.part" 2>> "$folder/log" &
     local match=$!

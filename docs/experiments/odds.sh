@@ -82,7 +82,7 @@ cell() {
             rm -f "$out.pgn"
             "$scorn" match "self;Threads=1;$options" \
                 "$STOCKFISH;Threads=1;UCI_LimitStrength=true;UCI_Elo=${opponent#*-}" --first-is-white \
-                --book "$out.epd" --order sequential --pairs "$games" --limit "nodes=$nodes" \
+                --book "$out.epd" --order sequential --pairs "$games" --nodes "$nodes" \
                 --second-limit nodes=20000 --pgn "$out.pgn" --json > "$out.part" 2>> "$folder/log" || failed
             mv "$out.part" "$out.json"
         fi
@@ -102,7 +102,7 @@ cell() {
 odds_network="WeightsFile=<built in odds>"
 
 # Cells of one kind of odds and opponent: the default network plain and with limits, the odds network likewise, and
-# with a known rating.
+# with the opponent's rating set ("told" in the names of cells, as in earlier results).
 usual() {
     local limit
     cell "$1" "$2" "$3" plain ScLimit=1000000000
@@ -117,7 +117,7 @@ for_odds() {
         cell "$1" "$2" "$3" "odds-$limit" "$odds_network;ScLimit=$limit"
     done
 }
-told() {
+rated() {
     local limit
     for limit in $5; do
         cell "$1" "$2" "$3" "odds-$limit-told-$4" "$odds_network;ScLimit=$limit;OpponentRating=$4"
@@ -130,7 +130,7 @@ master() {
     for limit in 200 28; do
         cell "$1" "$2" "$3" "limit-$limit-told-2600" "ScLimit=$limit;OpponentRating=2600"
     done
-    told "$1" "$2" "$3" 2600 28
+    rated "$1" "$2" "$3" 2600 28
 }
 
 # Search-contempt in which a part of the visits to frozen nodes search on, by ratio or by a schedule "visits:ratio".
@@ -149,15 +149,15 @@ for opponent in maia-1900 maia-1900-t1 engine-10 dense-policy; do
     for_odds queen $opponent 800 28
 done
 for opponent in maia-1900 maia-1900-t1 dense-policy; do
-    told queen $opponent 800 1900 28
+    rated queen $opponent 800 1900 28
 done
-# Told wrongly.
-told queen maia-1900 800 1100 28
-told queen engine-10 800 1500 28
+# With a wrong rating.
+rated queen maia-1900 800 1100 28
+rated queen engine-10 800 1500 28
 # Limits.
 usual queen engine-10 800 "8 16 60 200"
 for_odds queen engine-10 800 "8 16 60 200"
-told queen maia-1900 800 1900 "8 16 60 200"
+rated queen maia-1900 800 1900 "8 16 60 200"
 # Less than a queen.
 usual knight engine-100 800 "200 28"
 for_odds knight engine-100 800 28
@@ -166,7 +166,7 @@ for_odds rook engine-30 800 28
 usual knight+knight engine-30 800 "200 28"
 for odds in knight rook knight+knight; do
     usual $odds maia-1900 800 ""
-    told $odds maia-1900 800 1900 28
+    rated $odds maia-1900 800 1900 28
 done
 # Stockfish.
 usual queen stockfish-1350 800 28
@@ -175,7 +175,7 @@ for_odds queen stockfish-1350 800 28
 for nodes in 100 3000; do
     usual queen maia-1900 $nodes 28
     for_odds queen maia-1900 $nodes 28
-    told queen maia-1900 $nodes 1900 28
+    rated queen maia-1900 $nodes 1900 28
     usual queen engine-10 $nodes 28
     for_odds queen engine-10 $nodes 28
 done
@@ -195,7 +195,7 @@ usual rook stockfish-1500 800 "200 28"
 for_odds knight+knight engine-30 800 28
 usual queen stockfish-1350 800 "8 16 60 200"
 for_odds queen stockfish-1350 800 "8 16 60 200"
-told queen stockfish-1350 800 1350 28
+rated queen stockfish-1350 800 1350 28
 for odds in knight rook; do
     usual $odds maia-1900 800 "200 28"
 done
@@ -211,6 +211,6 @@ for opponent in maia-1900 engine-10; do
     usual queen $opponent 20000 28
     for_odds queen $opponent 20000 28
 done
-told queen maia-1900 20000 1900 28
+rated queen maia-1900 20000 1900 28
 [ ${#printed[@]} -gt 0 ] ||
     { echo "odds.sh: no cell has a name like '${CELLS:-}' and an opponent that is there (MAIA, STOCKFISH)" >&2; exit 1; }

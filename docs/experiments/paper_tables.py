@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
 """Prints the tables of docs/paper.md, in Markdown, from the results of docs/experiments/run.sh.
 
-usage: paper_tables.py FOLDER
-
-FOLDER is that of run.sh. What has not been played or judged yet is left out. Intervals are of 95 %.
+What has not been played or judged yet is left out. Intervals are of 95 %.
 """
 
+import argparse
 import json
 import math
 import pathlib
-import sys
 
 PLAIN = 1_000_000_000
 """The ScLimit of plain PUCT."""
@@ -91,9 +89,9 @@ def matches(folder):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    folder = pathlib.Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path, help="folder of run.sh")
+    folder = parser.parse_args().folder
     page = {part.stem: read(part)["files"] for part in folder.glob("*.json") if "files" in (read(part) or {})}
     theirs = page.get("theirs", [])
     games = ["Games", "number", "White won, drawn, lost", "(w+l)/d", "mean plies"]

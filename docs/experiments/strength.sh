@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The games that calibrate UCI_Elo (docs/strength.md): each row of LEVELS, and the networks of human moves,
 # against Stockfish at the same UCI_Elo. Prints a table; the measured rating is Stockfish's plus the difference.
-# Resumes where it was stopped, and adds games when PAIRS is larger.
+# Resumes where it was stopped, and adds games when PAIRS is larger. The page has 80 games a row (PAIRS 40) for people
+# and for nodes at 1200 and 1340, and 40 games (PAIRS 20) for nodes from 1350 on.
 #
 # Usage: docs/experiments/strength.sh SCORN STOCKFISH BOOK FOLDER [PAIRS]
 set -euo pipefail
@@ -34,8 +35,9 @@ play() {
     local theirs=$((elo > lowest ? elo : lowest))
     local name="$who-$elo"
     "$scorn" match "self;Threads=1;UCI_LimitStrength=true;UCI_Elo=$elo$options" \
-        "$stockfish;Threads=1;Hash=16;UCI_LimitStrength=true;UCI_Elo=$theirs" --limit nodes=1000000 --second-limit "nodes=$enough" \
-        --book "$book" --pairs "$pairs" --seed 20261122 --longest 400 --pgn "$folder/$name.pgn" --json > "$folder/$name.part"
+        "$stockfish;Threads=1;Hash=16;UCI_LimitStrength=true;UCI_Elo=$theirs" --nodes 1000000 \
+        --second-limit "nodes=$enough" --book "$book" --pairs "$pairs" --seed 20261122 --max-plies 400 \
+        --pgn "$folder/$name.pgn" --json > "$folder/$name.part"
     mv "$folder/$name.part" "$folder/$name.json"
     local found
     found=$(for name_of in wins draws losses score elo elo_error; do
@@ -52,6 +54,6 @@ echo "|---|---|---|---|---|---|"
 for elo in 1200 1400 1500 1600 1800; do
     play people "$elo" ";HumanWeights=<built in human {maia}>"
 done
-for elo in 1200 1350 1500 1700 1900 2000 2200; do
+for elo in 1200 1340 1350 1500 1700 1900 2000 2200; do
     play nodes "$elo" ""
 done

@@ -2,15 +2,15 @@
 """Counts how often likely mistakes are played and traps are fallen into, against the share of players that the analysis
 names (docs/analysis.md).
 
-Usage: scorn analyze GAMES.pgn --json --annotate annotated.pgn > a.jsonl; traps.py [--fit] a.jsonl...
+    scorn analyze GAMES.pgn --json --annotate annotated.pgn > a.jsonl && traps.py a.jsonl
+
 The positions of a game follow each other, as scorn analyze writes them. A trap that the last move of a game sets is
-left out: nobody replied. --fit prints the coefficients of the share instead, by logistic regression on the mistakes: of
-1, of the logit of the model's probability, of the logarithm of the loss, and of the rating, in units of 400 above 2000.
+left out: nobody replied.
 """
 
+import argparse
 import json
 import math
-import sys
 from collections.abc import Iterator
 
 # Shares of players: from each to the next.
@@ -98,12 +98,21 @@ def fit(records: list[dict]) -> list[float]:
     return weights
 
 
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", metavar="a.jsonl", help="output of scorn analyze --json")
+    fit_help = (
+        "print the coefficients of the share instead, by logistic regression on the mistakes: of 1, of the logit of "
+        "the model's probability, of the logarithm of the loss, and of the rating, in units of 400 above 2000"
+    )
+    parser.add_argument("--fit", action="store_true", help=fit_help)
+    return parser.parse_args()
+
+
 def main() -> None:
-    names = [name for name in sys.argv[1:] if name != "--fit"]
-    if not names:
-        raise SystemExit(__doc__)
-    records = [json.loads(line) for name in names for line in open(name, encoding="utf-8")]
-    if "--fit" in sys.argv:
+    args = arguments()
+    records = [json.loads(line) for name in args.files for line in open(name, encoding="utf-8")]
+    if args.fit:
         print(*(f"{weight:.3f}" for weight in fit(records)))
         return
     print("| Share of players | Likely mistakes | mean share | played | Traps set | mean share | fallen into |")

@@ -7,11 +7,11 @@ lichess-bot runs this in place of the engine: the program beside this file, or t
 lines are passed on unchanged. lichess-bot itself waits for a move for ever (its library limits the first one only).
 Here an engine that crashes is replaced at once, and one that does not answer in time is killed first: within four
 fifths of its clock (10 s more than a movetime, 5 s after stop, 10 s for uci, 15 s for isready or as --ready says).
-During a search, pondering included, the engine is asked every two seconds whether it is alive (isready, which an
-engine must answer at once), and killed if it does not say so within a tenth of its clock, at least 3 and at most
-10 s. The new engine gets the options, the position, and the search with the remaining time. As it may have to load
-its network first, it has the time for isready in any case, as far as the clock allows. After three failures in one
-search this gives up, and lichess-bot sees a dead engine.
+During a search, pondering included, the engine gets isready every two seconds, which an engine must answer at once,
+and is killed if it does not answer within a tenth of its clock, at least 3 and at most 10 s. The new engine gets the
+options, the position, and the search with the remaining time. As it may have to load its network first, it has the
+time for isready in any case, as far as the clock allows. After three failures in one search this gives up, and
+lichess-bot sees a dead engine.
 
 With --status, counters are kept in the folder, which health.py reads: a file for each running watch, and the totals
 of those that have ended.
@@ -107,7 +107,7 @@ COUNTERS = {"searches": 0, "seconds": 0.0, "slowest": 0.0, "crashes": 0, "stalls
 
 
 def report(line):
-    """Tells lichess-bot something, which it only logs."""
+    """Prints a line for lichess-bot, which only logs it."""
     print(f"info string watch: {line}", flush=True)
 
 
@@ -147,7 +147,7 @@ class Status:
             try:
                 self.write(self.own_path(), own | self.counters)
             except OSError as error:
-                # The game matters more. Said once, as it will be so for every move.
+                # The game matters more. Reported once, as it will be so for every move.
                 if not self.has_failed:
                     report(f"no counters in {self.folder}: {error.strerror}")
                 self.has_failed = True
@@ -222,7 +222,7 @@ class Watch:
 
         threading.Thread(target=read, daemon=True).start()
 
-    def tell(self, line):
+    def send(self, line):
         try:
             self.engine.stdin.write(line + "\n")
             self.engine.stdin.flush()
@@ -238,12 +238,12 @@ class Watch:
         self.pending.append(Waiting(word, time.monotonic() + self.patience[word]))
 
     def probe(self):
-        """Asks an engine that searches whether it is alive."""
+        """Sends isready to an engine that searches: one that hangs does not answer."""
         self.next_probe = time.monotonic() + PROBE_INTERVAL
         if not any(waiting.is_probe for waiting in self.pending):
             due = time.monotonic() + self.at_least_loading(probe_patience(self.go, self.position))
             self.pending.append(Waiting("isready", due, is_probe=True))
-            self.tell("isready")
+            self.send("isready")
 
     def save_status(self):
         self.status.save("searching" if self.go else "waiting" if self.pending else "idle", self.due())
@@ -281,21 +281,21 @@ class Watch:
         self.is_swallowing = "uci" not in waiting
         self.own_uci_due = time.monotonic() + UCI_PATIENCE if self.is_swallowing else None
         for line in ["uci", *self.options.values(), *["ucinewgame"] * self.is_new_game, self.position]:
-            self.tell(line)
+            self.send(line)
         for word in waiting:
             self.wait_for(word)
             if word == "isready":
-                self.tell(word)
+                self.send(word)
         if not self.go:
             return
         self.next_probe = time.monotonic() + PROBE_INTERVAL
         if self.is_stopped:
-            self.tell("go nodes 1")
+            self.send("go nodes 1")
             self.expect(STOP_PATIENCE)
         else:
             passed = time.monotonic() - self.since
             again = self.go if self.deadline is None else later(self.go, self.position, passed)
-            self.tell(again)
+            self.send(again)
             self.expect(patience(again, self.position))
 
     def clock_left(self):
@@ -312,7 +312,7 @@ class Watch:
     def expect(self, seconds):
         self.deadline = None if seconds is None else time.monotonic() + self.at_least_loading(seconds)
 
-    def hear(self, line):
+    def handle_input(self, line):
         """Handles a line from lichess-bot; returns whether more may come."""
         word = line.split()[0] if line.split() else ""
         if word == "setoption":
@@ -338,7 +338,7 @@ class Watch:
                 self.go, self.since = " ".join(words), time.monotonic()
             self.is_stopped = self.is_stopped or word == "stop"
             self.expect(STOP_PATIENCE if self.is_stopped else patience(self.go, self.position))
-        self.tell(line)
+        self.send(line)
         if word in ("uci", "isready", "go", "ponderhit", "stop"):
             self.save_status()
         return word != "quit"
@@ -384,7 +384,7 @@ class Watch:
     def handle(self, who, line):
         """Handles a line; returns whether more may come."""
         if who is None:
-            return self.hear(line)
+            return self.handle_input(line)
         if who is self.engine:
             if line is None:
                 self.replace("has died")

@@ -40,8 +40,8 @@ play() {
         $([ -d "$out" ] && echo --resume) --out "$out" "$@"
 }
 
-# Games to learn from, 6000 of them a round. In a third of the rounds the other side is the program itself, with the
-# policy of its default network, and the positions are those of the Maia network only.
+# Games to learn from, 6000 a round for each rating. In a third of the rounds there are 8000, in which the other side is
+# the program itself with the policy of its default network, and the positions are those of the Maia network only.
 kinds=(odds normal engine normal odds engine)
 for ((round = 0; round < rounds; round++)); do
     for rating in 1900 1500 1100; do

@@ -20,7 +20,7 @@ trap finish EXIT
 step() { printf '\n== %s (%s s)\n' "$*" "$SECONDS"; }
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-rules=(--preset cgzero --games 16 --nodes 8 --longest 50 --shape 64,64,8 --batch 64 --subset 300
+rules=(--preset cgzero --games 16 --nodes 8 --max-plies 50 --shape 64,64,8 --batch 64 --subset 300
     --gate-pairs 2 --gate-score 0.3 --pool-pairs 1 --seed 5 --train-threads 1)
 settings=("${rules[@]}" --gate-nodes 8)
 loop() { "$python" -m scorn_training.loop "$1" --scorn "$scorn" "${@:2}"; }
@@ -35,7 +35,8 @@ refused() {
     grep -q -- "$reported" "$work/reported" || fail "$*: $(cat "$work/reported")"
     [ "$(ls -A "$work/whole")" = .lock ] || fail "$* left something: $(ls -A "$work/whole")"
 }
-refused "nothing was written.*invalid value 'foo' for '--limit" --match-limit foo
+refused "--match-limit is nodes=N, .* not foo" --match-limit foo
+refused "nothing was written.*invalid value '9\{30\}' for '--nodes" --match-limit nodes=999999999999999999999999999999
 refused "--gate-nodes and --match-limit exclude each other" --gate-nodes 8 --match-limit nodes=9
 refused "nothing was written.*error: unexpected argument '--nosuch'" --engine '--nosuch 1'
 refused "nothing was written.*there is no option 'Nosuch'" --match-options Nosuch=1
@@ -126,7 +127,7 @@ else
 fi
 
 step "odds: the giver has the nodes and the limit, the receiver as many nodes as the limit"
-tiny=(--games 2 --nodes 16 --longest 20 --shape 64,64,8 --batch 64 --gate-pairs 1 --train-threads 1 --generations 1)
+tiny=(--games 2 --nodes 16 --max-plies 20 --shape 64,64,8 --batch 64 --gate-pairs 1 --train-threads 1 --generations 1)
 loop "$work/odds" --preset paper --odds queen --sc-limit 5 --gate-nodes 8 "${tiny[@]}"
 tags() { sed -n '/^\[\(White\|Black\|WhiteNodes\|BlackNodes\|WhiteScLimit\|BlackScLimit\|FEN\) /p' "$work/odds/gen-0001/games-best-$1"/*.pgn; }
 diff - <(tags 1) << 'END' || fail "White gives the odds otherwise"

@@ -51,8 +51,9 @@ def main() -> None:
     parser.add_argument("--games", default="60")
     parser.add_argument("--nodes", default="200")
     args = parser.parse_args()
-    settings = ["--games", args.games, "--nodes", args.nodes, "--longest", "120", "--shape", "64,64,8", "--shards", "4"]
-    settings += ["--gate-pairs", "2", "--gate-nodes", "20", "--generations", "1", "--engine", "--temperature 1"]
+    settings = ["--games", args.games, "--nodes", args.nodes, "--max-plies", "120", "--shards", "4"]
+    settings += ["--shape", "64,64,8", "--gate-pairs", "2", "--gate-nodes", "20", "--generations", "1"]
+    settings += ["--engine", "--temperature 1"]
     environment = os.environ | {"PYTHONPATH": f"{HERE}:{os.environ.get('PYTHONPATH', '')}"}
 
     def loop(folder: Path, *more: str) -> subprocess.Popen:

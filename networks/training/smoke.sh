@@ -59,8 +59,8 @@ step "a move, from the engine"
 printf 'position startpos moves e2e4\ngo nodes 50\n' | "$scorn" --backend rten --weights "$work/net.onnx" | tee "$work/engine"
 grep -Eq '^bestmove [a-h][1-8][a-h][1-8]' "$work/engine"
 step "a match"
-"$scorn" match "self;Backend=rten;WeightsFile=$work/net.onnx" "self;Backend=rten" --limit nodes=8 --pairs 1 --longest 60 \
-    --strict --pgn "$work/match.pgn"
+"$scorn" match "self;Backend=rten;WeightsFile=$work/net.onnx" "self;Backend=rten" --nodes 8 --pairs 1 \
+    --max-plies 60 --strict --pgn "$work/match.pgn"
 step "a sparse network with PyTorch: from random weights, interrupted and continued, then a decay"
 on_gpu() {
     "$python" -m scorn_training.train_sparse --scorn "$scorn" --device cpu --threads 2 --batch 64 --log-every 10 \

@@ -12,7 +12,7 @@
 //! input     from a line of play to input planes, and from the policy vector to moves
 //! ```
 //!
-//! Each of these rooms knows only what stands below it, and the [`Batch`] and [`Evaluator`] that all share.
+//! Each of these parts depends only on those below it, and on the [`Batch`] and [`Evaluator`] that all share.
 
 #![cfg_attr(
     not(test),

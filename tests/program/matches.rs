@@ -108,7 +108,7 @@ fn games(path: &Path) -> Vec<scorn::pgn::Game> {
     Reader::open(path).unwrap().map(Result::unwrap).collect()
 }
 
-/// The words of fastchess: limits, adjudication and results. The earlier words still work.
+/// The words of fastchess: limits, adjudication and results.
 #[test]
 fn flags_and_results_are_those_of_fastchess() {
     let folder = Folder::new();
@@ -134,15 +134,6 @@ fn flags_and_results_are_those_of_fastchess() {
             "{lines}"
         );
     }
-    // The same conditions in the earlier words: the settings agree, and so the match is complete.
-    let earlier =
-        format!("--limit nodes=20 --longest 40 --resign 6,6 --draw 35,16,0.2 --pgn {pgn}");
-    assert_eq!(
-        text(&play(&earlier).stdout)
-            .lines()
-            .find(|line| line.starts_with("Games: ")),
-        lines.lines().find(|line| line.starts_with("Games: "))
-    );
     assert_eq!(games(&folder.path("usual.pgn")).len(), 2);
     let game = &games(&folder.path("usual.pgn"))[0];
     let date = game.tag("Date").unwrap();
@@ -151,6 +142,32 @@ fn flags_and_results_are_those_of_fastchess() {
         game.tag("WhiteEngine"),
         Some(concat!("Scorn ", env!("CARGO_PKG_VERSION")))
     );
+}
+
+/// Former names of flags, accepted until version 0.2: the settings are the same, so a match that is repeated with them
+/// is found complete.
+#[test]
+fn former_flags_mean_the_same() {
+    let folder = Folder::new();
+    for (name, limit, former) in [
+        ("nodes", "--nodes 3", "--limit nodes=3"),
+        ("time", "--st 0.01", "--limit time=0.01"),
+        ("clock", "--tc 1+0.01", "--limit clock=1+0.01"),
+    ] {
+        let pgn = folder.path(&format!("{name}.pgn"));
+        let play = |flags: &str| {
+            let flags = format!("{flags} --pairs 1 --json --pgn {}", pgn.display());
+            json(&folder.play(HASH, HASH, &flags.split(' ').collect::<Vec<_>>()))
+        };
+        let rules = "--resign movecount=3,score=600 --draw movenumber=35,movecount=8,score=20";
+        let margins = "--time-margin 60000 --stall-timeout 200";
+        play(&format!("{limit} --max-plies 4 {margins} {rules}"));
+        let played = fs::read(&pgn).unwrap();
+        let former = format!("{former} --longest 4 --margin 60000 --stall 200");
+        let repeated = play(&format!("{former} --resign 6,6 --draw 35,16,0.2"));
+        assert_eq!(repeated["games"], 2, "{repeated}");
+        assert_eq!(fs::read(&pgn).unwrap(), played, "{name}");
+    }
 }
 
 /// Mistakes in these flags name what is expected; a hidden option of the engine can be set.
@@ -214,11 +231,11 @@ fn a_match_is_reproducible_and_its_games_are_whole() {
         let usual = [
             "--book",
             &book,
-            "--limit",
-            "nodes=50",
+            "--nodes",
+            "50",
             "--pairs",
             "3",
-            "--longest",
+            "--max-plies",
             "60",
         ];
         let arguments = [&usual[..], &["--pgn", &pgn, "--json"], more].concat();
@@ -293,7 +310,7 @@ impl Stoppable {
     }
 
     fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
-        let usual = "--limit nodes=20 --longest 40".split(' ');
+        let usual = "--nodes 20 --max-plies 40".split(' ');
         let files = ["--book", &self.book, "--pgn", &self.pgn];
         let more = more.iter().copied();
         usual.chain(files).chain(more).collect()
@@ -525,7 +542,7 @@ fn a_match_is_not_resumed_with_another_program_of_the_same_name() {
     let pgn = folder.text("match.pgn");
     let play = |pairs: &str, on_go: &str| {
         let engine = folder.engine("changes", on_go);
-        let arguments = ["--limit", "nodes=20", "--pgn", &pgn, "--pairs", pairs];
+        let arguments = ["--nodes", "20", "--pgn", &pgn, "--pairs", pairs];
         folder.play(HASH, &engine, &arguments)
     };
     assert!(play("1", "echo bestmove a1a1").status.success());
@@ -572,8 +589,8 @@ fn forfeits_are_reported_and_never_hang() {
             "1",
             "--second-limit",
             limit,
-            "--limit",
-            "nodes=20",
+            "--nodes",
+            "20",
             "--stall-timeout",
             "1",
         ];
@@ -611,8 +628,7 @@ fn engines_ponder() {
             ),
         );
         let black = folder.engine("waits", "echo bestmove e7e5 ponder g1f3");
-        let arguments =
-            "--pairs 1 --first-is-white --limit nodes=20 --stall-timeout 10 --json --ponder";
+        let arguments = "--pairs 1 --first-is-white --nodes 20 --stall-timeout 10 --json --ponder";
         let mut arguments: Vec<&str> = arguments.split(' ').collect();
         if !is_pondering {
             arguments.pop();
@@ -641,7 +657,7 @@ fn engines_ponder() {
     }
     assert_eq!(message("e7e5", false), (false, asked_again));
 
-    let arguments = "--limit clock=2+0.02 --pairs 1 --longest 30 --strict --json --ponder";
+    let arguments = "--tc 2+0.02 --pairs 1 --max-plies 30 --strict --json --ponder";
     let arguments: Vec<&str> = arguments.split(' ').collect();
     assert_eq!(json(&folder.play(HASH, HASH, &arguments))["games"], 2);
 }
@@ -822,7 +838,7 @@ fn the_longest_game_is_counted_from_its_opening() {
 /// The match cannot be played: the error contains `message`, and there is no file of games.
 fn assert_unplayable(folder: &Folder, second: &str, arguments: &[&str], message: &str) {
     let pgn = folder.text("match.pgn");
-    let mut all = vec!["--pairs", "1", "--limit", "nodes=2", "--longest", "4"];
+    let mut all = vec!["--pairs", "1", "--nodes", "2", "--max-plies", "4"];
     all.extend(arguments);
     if !all.contains(&"--pgn") && !all.contains(&"--html") {
         all.extend(["--pgn", &*pgn]);
@@ -880,7 +896,7 @@ fn unusable_files_and_arguments_leave_no_file() {
     }
     assert_eq!(fs::read(folder.path("other.pgn")).unwrap(), b"1. e4 *\n");
     for arguments in [
-        &["--limit", "1s"][..],
+        &["--nodes", "1s"][..],
         &["--sprt", "5,0,0.05,0.05"],
         &["--draw", "1,2"],
         &["--resign", "0,6"],
@@ -908,9 +924,9 @@ fn odds_games_have_one_side_and_chess960_has_its_castling() {
     .unwrap();
     let (book, pgn) = (folder.text("odds.epd"), folder.text("odds.pgn"));
     let usual = [
-        "--limit",
-        "nodes=10",
-        "--longest",
+        "--nodes",
+        "10",
+        "--max-plies",
         "30",
         "--json",
         "--first-is-white",
@@ -997,7 +1013,7 @@ fn a_jumping_wall_clock_forfeits_no_game() {
     };
     let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
     command.args(["match", HASH, HASH]).env("LD_PRELOAD", clock);
-    let arguments = "--limit clock=60+0.05 --pairs 1 --longest 12 --strict --json";
+    let arguments = "--tc 60+0.05 --pairs 1 --max-plies 12 --strict --json";
     let arguments: Vec<&str> = arguments.split(' ').collect();
     let message = json(&folder.run(&mut command, &arguments));
     assert_eq!(message["games"], 2);
@@ -1014,7 +1030,7 @@ fn a_decided_test_stops_the_match() {
     let book = folder.text("book.epd");
     for (players, verdict) in [([HASH, &loses], "h1"), ([&loses, HASH], "h0")] {
         let [first, second] = players;
-        let arguments = "--limit nodes=2 --pairs 50 --json --sprt 0,100,0.2,0.2 --book";
+        let arguments = "--nodes 2 --pairs 50 --json --sprt 0,100,0.2,0.2 --book";
         let mut arguments: Vec<&str> = arguments.split(' ').collect();
         arguments.push(&book);
         let output = folder.play(first, second, &arguments);

@@ -112,7 +112,7 @@ fn the_path_of_a_balanced_run_is_printed_and_plotted() {
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (run, page) = (at("run"), at("page.html"));
     let arguments =
-        "selfplay --games 4 --nodes 12 --longest 20 --seed 3 --balance 1 --balance-games 2 --out";
+        "selfplay --games 4 --nodes 12 --max-plies 20 --seed 3 --balance 1 --balance-games 2 --out";
     let played = Command::new(env!("CARGO_BIN_EXE_scorn"))
         .args(arguments.split_whitespace())
         .arg(&run)
@@ -250,7 +250,7 @@ fn records_of_self_play_are_counted_and_compared_with_a_network() {
         "2",
         "--nodes",
         "30",
-        "--longest",
+        "--max-plies",
         "20",
         "--seed",
         "3",

@@ -157,7 +157,7 @@ fn self_play_becomes_a_network_that_plays_on() {
     stdout_of(&scorn(&["train", "export", text(&start), text(&network)]));
     let weights = format!("--weights={}", text(&network));
     let play =
-        "--games 4 --nodes 8 --longest 30 --temperature 1 --records --games-per-file 2 --out";
+        "--games 4 --nodes 8 --max-plies 30 --temperature 1 --records --games-per-file 2 --out";
     let arguments = ["selfplay", &weights].into_iter();
     let arguments = arguments.chain(play.split(' ')).chain([text(&games)]);
     stdout_of(&scorn(&arguments.collect::<Vec<_>>()));
@@ -358,7 +358,7 @@ fn a_network_recommends_constants_and_the_user_decides() {
         "CPuct=3",
     ]
     .map(str::to_owned);
-    let mut arguments: Vec<&str> = "selfplay --games 1 --nodes 2 --longest 4 --out"
+    let mut arguments: Vec<&str> = "selfplay --games 1 --nodes 2 --max-plies 4 --out"
         .split(' ')
         .collect();
     arguments.push(text(&out));

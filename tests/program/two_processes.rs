@@ -92,7 +92,14 @@ fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
 fn of_self_play() {
     let job = |folder: &Path| {
         let mut command = scorn(&["selfplay", "--backend", "hash", "--resume", "--games", "12"]);
-        command.args(["--nodes", "20", "--longest", "40", "--games-per-file", "4"]);
+        command.args([
+            "--nodes",
+            "20",
+            "--max-plies",
+            "40",
+            "--games-per-file",
+            "4",
+        ]);
         command.arg("--out").arg(folder.join("run"));
         command
     };

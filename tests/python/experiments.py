@@ -9,6 +9,8 @@ import contextlib
 import importlib.util
 import io
 import json
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -87,12 +89,19 @@ def a_trap_of_the_last_move_is_left_out():
     check(list(traps([setting, other])) == [], "the first move of the next game")
 
 
+def scripts_print_their_help():
+    for script in sorted(FOLDER.glob("*.py")):
+        printed = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True)
+        check(printed.returncode == 0 and "usage:" in printed.stdout, f"{script.name}: {printed.stderr}")
+
+
 def main():
     settings_have_colons()
     moves_of_files_are_compared()
     one_player_is_scorn()
     a_trap_of_the_last_move_is_left_out()
-    print("settings, moves, sides and traps are read as they are meant")
+    scripts_print_their_help()
+    print("settings, moves, sides and traps are read as they are meant, and every script has a help")
 
 
 if __name__ == "__main__":

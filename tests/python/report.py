@@ -132,8 +132,8 @@ def test_other_pages(browser, scorn, folder, axe):
     """The pages of matches and of statistics: they fit a phone, have a dark form, tooltips and no serious fault."""
     games, match, stats = (Path(folder, name) for name in ("match.pgn", "match.html", "stats.html"))
     engine = "self;Backend=hash;Threads=1"
-    subprocess.run([scorn.resolve(), "match", engine, f"{engine};Seed=2", "--pairs", "6", "--limit", "nodes=30", "--longest", "60",
-                    "--pgn", games, "--html", match], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([scorn.resolve(), "match", engine, f"{engine};Seed=2", "--pairs", "6", "--nodes", "30",
+                    "--max-plies", "60", "--pgn", games, "--html", match], check=True, stdout=subprocess.DEVNULL)
     subprocess.run([scorn.resolve(), "stats", games, "--html", stats], check=True, stdout=subprocess.DEVNULL)
     for path in (match, stats):
         for size in ((1200, 850), (390, 844)):

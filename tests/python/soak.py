@@ -103,9 +103,9 @@ def play(rng, binary, options, folder, number, pairs):
     logs = [folder / f"{number}-{side}.log" for side in "ab"]
     pgn = folder / f"{number}.pgn"
     sides = [engine(rng, binary, options, log) for log in logs]
-    limit = rng.choice(["nodes=1", "nodes=50", "nodes=400", "clock=1+0.05", "clock=2+0", "clock=20/2"])
-    command = [binary, "match", *sides, "--limit", limit, "--pairs", str(pairs), "--time-margin", "1500", "--longest", "160",
-               "--strict", "--json", "--pgn", str(pgn)]
+    limit = rng.choice(["--nodes 1", "--nodes 50", "--nodes 400", "--tc 1+0.05", "--tc 2+0", "--tc 20/2"])
+    command = [binary, "match", *sides, *limit.split(), "--pairs", str(pairs), "--time-margin", "1500",
+               "--max-plies", "160", "--strict", "--json", "--pgn", str(pgn)]
     heartbeat, started = Heartbeat(), time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
     heartbeat.is_over.set()

@@ -33,7 +33,7 @@ from .files import write_whole
 # Workers that a part is given to before the loop gives up.
 ATTEMPTS = 20
 # Seconds between two polls of a worker's files, and between two lines of progress.
-LOOK, TELL = 0.5, 15.0
+POLL_INTERVAL, REPORT_INTERVAL = 0.5, 15.0
 
 
 def _place(data: bytes, name: str) -> str:
@@ -68,8 +68,8 @@ def _work(
         arguments = [argument.replace("{out}", str(root / out)) for argument in arguments]
         command = [*guard, _place(program, "scorn"), *arguments]
         # Output goes to files: an unread pipe would block the program.
-        with open(root / ".stdout", "w+") as said, open(root / ".stderr", "w+") as errors:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=errors)
+        with open(root / ".stdout", "w+") as output, open(root / ".stderr", "w+") as errors:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
             known = {name: len(data) for name, data in done.items()}
             try:
                 is_over = False
@@ -79,12 +79,12 @@ def _work(
                     if fresh:
                         yield {"files": fresh}
                     if not is_over:
-                        time.sleep(LOOK)
+                        time.sleep(POLL_INTERVAL)
             finally:
                 process.kill()
-            said.seek(0)
+            output.seek(0)
             errors.seek(0)
-            yield {"code": process.returncode, "report": said.read(), "errors": errors.read()}
+            yield {"code": process.returncode, "report": output.read(), "errors": errors.read()}
 
 
 def _fresh(root: Path, known: dict[str, int]) -> dict[str, bytes]:
@@ -124,7 +124,7 @@ class Cluster:
         self.work = ray.remote(num_cpus=1, max_retries=0, num_returns="streaming")(_work)
         self._games: dict[Path, int] = {}
         self._running: dict[Path, Iterator] = {}
-        self._told = time.monotonic()
+        self._reported = time.monotonic()
         self._lock = threading.Lock()
         self._is_stopping = False
 
@@ -182,8 +182,8 @@ class Cluster:
                 self._keep(job, update["files"])
                 continue
             if update["code"] != 0:
-                said = complaint(update["errors"])
-                raise LoopError(f"scorn {job.arguments[0]} failed on a worker ({update['code']}): {said}")
+                error = complaint(update["errors"])
+                raise LoopError(f"scorn {job.arguments[0]} failed on a worker ({update['code']}): {error}")
             if job.is_selfplay:
                 shutil.rmtree(job.out / "unfinished", ignore_errors=True)
             return json.loads(update["report"])
@@ -208,7 +208,7 @@ class Cluster:
         games = sum(1 for name in files if name.endswith(".game"))
         with self._lock:
             self._games[job.out] = self._games.get(job.out, 0) + games
-            if games and time.monotonic() - self._told > TELL:
-                self._told = time.monotonic()
+            if games and time.monotonic() - self._reported > REPORT_INTERVAL:
+                self._reported = time.monotonic()
                 parts = len(self._games)
                 print(f"  {sum(self._games.values())} games so far, in {parts} parts", flush=True)

@@ -36,11 +36,11 @@ def complaint(errors: str) -> str:
     """
     lines = errors.strip().splitlines()
     reported: list[str] = []
-    is_told = False
+    is_message = False
     for line in lines:
         # The details of a message are indented and follow at once, such as the missing flags.
-        is_told = line.startswith(("error:", "scorn:")) or (is_told and line[:1] == " " and line.strip() != "")
-        if is_told:
+        is_message = line.startswith(("error:", "scorn:")) or (is_message and line[:1] == " " and line.strip() != "")
+        if is_message:
             reported.append(line.strip())
     if any(" panicked at " in line for line in lines):
         reported = []
@@ -112,8 +112,8 @@ class Program:
             with self._lock:
                 self._running.discard(process)
         if process.returncode != 0:
-            said = complaint(errors.decode(errors="replace"))
-            raise LoopError(f"{Path(self.path).name} {arguments[0]} failed ({process.returncode}): {said}")
+            message = complaint(errors.decode(errors="replace"))
+            raise LoopError(f"{Path(self.path).name} {arguments[0]} failed ({process.returncode}): {message}")
         return out.decode()
 
     def stop(self) -> None:

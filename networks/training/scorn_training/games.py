@@ -31,7 +31,7 @@ def play(folder: Folder, number: int, program: Program, executor: Executor) -> d
     for name, games, first, second in pairings(folder, number):
         shards = min(settings.shards, games)
         for shard in range(1, shards + 1):
-            arguments = flags(settings, program, games, nodes, limit, settings.longest, first != second)
+            arguments = flags(settings, program, games, nodes, limit, settings.max_plies, first != second)
             arguments += ["--shard", f"{shard}/{shards}", "--seed", str(settings.derived(number, name))]
             out = folder.of(number) / f"games-{name}-{shard}"
             jobs.append(Job(arguments, {"first": first, "second": second}, out))
@@ -92,11 +92,11 @@ def win_rates(folder: Folder) -> list[float]:
 
 
 def flags(
-    settings: Settings, program: Program, games: int, nodes: int, limit: float, longest: int, are_different: bool
+    settings: Settings, program: Program, games: int, nodes: int, limit: float, max_plies: int, are_different: bool
 ) -> list[str]:
     """The arguments of self-play, without its seed and part."""
     arguments = ["selfplay", "--games", str(games), "--nodes", str(nodes), "--records", "--threads", "1"]
-    arguments += ["--weights", "{first}", "--longest", str(longest), *settings.engine.split()]
+    arguments += ["--weights", "{first}", "--max-plies", str(max_plies), *settings.engine.split()]
     arguments += value_choice(program) if settings.value_choice else []
     if settings.random_plies:
         arguments += ["--random-plies", str(settings.random_plies), "--random-share", str(settings.random_share)]

@@ -62,8 +62,9 @@ def train(folder: Folder, number: int, program: Program) -> dict:
     if not new and current["samples"]:
         raise LoopError(f"no complete games of generation {number} are left: the same command plays them again")
     if not new:
-        why = f"no position in the games of generation {number} is one to learn from (see --random-plies and --longest)"
-        raise LoopError(f"{why}: {'change the settings' if number == 1 else 'start in another folder'}")
+        why = f"no position in the games of generation {number} is one to learn from"
+        remedy = "change the settings" if number == 1 else "start in another folder"
+        raise LoopError(f"{why} (see --random-plies and --max-plies): {remedy}")
     data, positions, share = training_set(folder, number, files)
     steps = steps_for(settings, positions, current["samples"])
     start = steps_of(before)

@@ -70,7 +70,7 @@ class Loop:
             folder.save()
             learning.clean(folder, number)
             self.publish()
-            self.tell()
+            self.report()
 
     def _begin(self) -> None:
         """Network 0, and the openings of matches."""
@@ -126,7 +126,7 @@ class Loop:
         summary = f"{len(learned)} generations, {played} games, {seconds / 60:.1f} core minutes on this machine"
         charts.write_page(self.program, path / "report.html", f"Loop {path.resolve().name}", summary, learned)
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Prints a line about the last generation."""
         last = self.folder.learned()[-1]
         play, training, gate = last["games"], last["training"], last["matches"][0]

@@ -9,7 +9,7 @@ import subprocess
 from . import charts, openings
 from .execution import Executor, Job, LoopError, Program
 from .folder import Folder
-from .settings import Settings
+from .settings import Settings, limit_flags
 
 # Minimum number of openings in the book of matches.
 BOOK = 200
@@ -69,8 +69,7 @@ def match(folder: Folder, number: int, name: str, other: str, pairs: int, more: 
     settings = folder.settings
     seed = settings.derived(number, "match", name)
     arguments = ["match", player(settings, "{new}"), other, "--pairs", str(pairs), "--seed", str(seed)]
-    arguments += ["--book", "{book}", "--limit", limit_of(settings)]
-    arguments += ["--longest", "400", *more]
+    arguments += ["--book", "{book}", *limit_flags(settings), "--max-plies", "400", *more]
     return Job(arguments, {"new": folder.network(number), "book": folder.book}, folder.of(number) / f"{name}.pgn")
 
 
@@ -83,11 +82,6 @@ def player(settings: Settings, network: str) -> str:
 def anchor(settings: Settings, elo: int) -> str:
     """The anchor opponent at this level."""
     return f"{settings.anchor_opponent};Threads=1;Hash=16;UCI_LimitStrength=true;UCI_Elo={elo}"
-
-
-def limit_of(settings: Settings) -> str:
-    """The limit of a move in matches."""
-    return settings.match_limit or f"nodes={settings.gate_nodes}"
 
 
 def sprt(settings: Settings) -> list[str]:
@@ -116,24 +110,24 @@ def anchor_levels(command: str) -> range:
     """The levels of UCI_Elo of an engine, which differ between versions.
 
     Raises:
-        LoopError: it cannot be started, or does not know the option.
+        LoopError: it cannot be started, or lacks the option.
     """
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [command], input="uci\nquit\n", capture_output=True, text=True, timeout=60, check=True
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise LoopError(f"the anchor opponent cannot be started: {error}") from error
-    return parse_levels(said)
+    return parse_levels(output)
 
 
-def parse_levels(said: str) -> range:
+def parse_levels(answer: str) -> range:
     """The levels in an engine's answer to `uci`.
 
     Raises:
-        LoopError: it does not know the option.
+        LoopError: it lacks the option.
     """
-    found = re.search(r"name UCI_Elo .*\bmin (\d+) .*\bmax (\d+)", said)
+    found = re.search(r"name UCI_Elo .*\bmin (\d+) .*\bmax (\d+)", answer)
     if found is None:
         raise LoopError("the anchor opponent has no option UCI_Elo")
     return range(int(found[1]), int(found[2]) + 1, ANCHOR_STEP)

@@ -28,7 +28,7 @@ FROM_START = {"d1": 8, "a1": 3, "h1": 2, "b1": 3, "g1": 3, "b1 g1": 2, "c1": 1, 
 FROM_START |= {"b1 c1": 1, "a1 b1": 1}
 SHARE_FROM_START = 1 / 3
 DEFICIT = 2  # pawns
-LONGEST = 240  # plies
+MAX_PLIES = 240
 BATCH, RATE = 2048, 0.0006
 BYTES_A_POSITION = 265  # of a self-play file, about
 OPTIONS = "CPuct=1.56;FpuValue=0.41;PolicyTemperature=1.67;RootChoice=lcb;CertaintyProp=2;AutoExtend=true"
@@ -119,8 +119,9 @@ def play(args: argparse.Namespace, network: str, generation: int) -> list[str]:
         if not (out / "summary.json").exists():
             command = [args.scorn, "selfplay", "--games", args.games, "--nodes", shard.nodes, "--seed", seed]
             command += ["--book", args.folder / f"starts-{shard.giver}.epd", "--a-plays", shard.giver]
-            command += ["--a", f"WeightsFile={network};{shard.options}", "--b", shard.opponent, "--longest", LONGEST]
-            command += ["--threads", args.threads, "--records", "--games-per-file", 10 * args.games, "--out", out]
+            command += ["--a", f"WeightsFile={network};{shard.options}", "--b", shard.opponent]
+            command += ["--max-plies", MAX_PLIES, "--threads", args.threads, "--records"]
+            command += ["--games-per-file", 10 * args.games, "--out", out]
             run(*command, *(["--resume"] if out.exists() else []))
         files.append(f"{out}/positions-00001.vis@{shard.giver}")
     return files

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import games, learning, matches, selfplay
 from .execution import Job, LoopError, Program
-from .settings import Settings
+from .settings import Settings, limit_flags
 
 
 def rehearse(settings: Settings, program: Program) -> None:
@@ -38,8 +38,8 @@ def _rehearse(settings: Settings, program: Program, folder: Path) -> None:
     # Flags may suit the player of the first generation, but not the network that plays the others.
     for player in [Path(settings.teacher), network] if settings.teacher else [network]:
         out = folder / f"games-{player.name}"
-        longest = min(settings.longest, settings.random_plies + 2)
-        flags = games.flags(settings, program, 1, 2, settings.sc_limit, longest, settings.reference_opponents)
+        max_plies = min(settings.max_plies, settings.random_plies + 2)
+        flags = games.flags(settings, program, 1, 2, settings.sc_limit, max_plies, settings.reference_opponents)
         job = Job([*flags, "--seed", "1"], {"first": player, "second": player}, out)
         program.run(job.command({name: str(path) for name, path in job.files.items()}, str(out)))
     files = selfplay.whole_files(out, print)
@@ -47,7 +47,7 @@ def _rehearse(settings: Settings, program: Program, folder: Path) -> None:
         data = [(path, 1) for path in files]
         program.run(learning.flags(settings, training, 1, settings.result_share, data))
     # So that a long time limit costs no time, and a short one is not exceeded on a busy machine.
-    few = ["--pairs", "1", "--longest", "2", "--strict", "--margin", "60000", "--limit", matches.limit_of(settings)]
+    few = ["--pairs", "1", "--max-plies", "2", "--strict", "--time-margin", "60000", *limit_flags(settings)]
     new = matches.player(settings, str(network)) + ";NodeLimit=2"
     program.run(["match", new, new, *few, *matches.sprt(settings), "--json"])
     if levels:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import hashlib
 import math
-from dataclasses import asdict, dataclass, field, fields, replace
+import re
+from dataclasses import Field, asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 # The pieces that odds may name.
@@ -27,7 +28,7 @@ class Settings:
 
     games: int = _of(500, "Games per generation.")
     nodes: int = _of(100, "Nodes per move in self-play.")
-    longest: int = _of(450, "Plies after which a game counts as a draw.")
+    max_plies: int = _of(450, "Plies after which a game counts as a draw.")
     engine: str = _of("", "Search flags in self-play, as in '--noise-epsilon 0.25 --temperature 1'.")
     random_plies: int = _of(
         0, "Plies at the start of a game in which a move may be random. Such positions are not learned from."
@@ -75,7 +76,9 @@ class Settings:
     gate_pairs: int = _of(20, "Openings of the gate's match, each with both colours. With sprt: their maximum.")
     gate_nodes: int = _of(100, "Nodes per move in matches.")
     match_limit: str = _of(
-        "", "In place of --gate-nodes: limit of matches, as for scorn match --limit, such as clock=10+0.1."
+        "",
+        "In place of --gate-nodes: limit of matches: nodes=800, time=0.5 (seconds per move), or clock=10+0.1 or "
+        "clock=40/60+0.6 (seconds per game, or for 40 moves, and increment).",
     )
     match_options: str = _of("", "Options of the program in matches, such as 'TimeManager=alphazero;CPuct=2'.")
     pool_pairs: int = _of(10, "Openings of a match against a random older network, for the ratings.")
@@ -94,6 +97,7 @@ class Settings:
 
 # Former names of settings, in manifests and as flags.
 RENAMED = {
+    "longest": "max_plies",
     "rivals": "reference_opponents",
     "yardstick": "anchor_opponent",
     "yardstick_every": "anchor_every",
@@ -156,11 +160,19 @@ PRESETS: dict[str, dict] = {
 # Ranges of the numbers, inclusive. The program reports violations of its own limits when it runs first.
 MOST = 2**31 - 1
 RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(["games", "nodes", "longest", "shards", "window", "batch", "train_threads"], (1, MOST)),
+    **dict.fromkeys(["games", "nodes", "max_plies", "shards", "window", "batch", "train_threads"], (1, MOST)),
     **dict.fromkeys(["gate_pairs", "gate_nodes", "anchor_every", "anchor_pairs", "anchor_nodes"], (1, MOST)),
     **dict.fromkeys(["random_plies", "sc_limit", "balance", "most_nodes", "subset", "pool_pairs"], (0, MOST)),
     **dict.fromkeys(["reuse", "passes", "rate"], (0, MOST)),
     **dict.fromkeys(["random_share", "fade", "fade_least", "gate_score"], (0, 1)),
+}
+
+# The kinds of --match-limit: the flag of `scorn match`, and the form of its value. Minutes may precede the seconds.
+SECONDS = r"(?:\d+:)?(?:\d+\.?\d*|\.\d+)"
+LIMITS = {
+    "nodes": ("--nodes", r"0*[1-9]\d*"),
+    "time": ("--st", rf"(?=.*[1-9]){SECONDS}"),
+    "clock": ("--tc", rf"(?:0*[1-9]\d*/)?(?=[^+]*[1-9]){SECONDS}(?:\+{SECONDS})?"),
 }
 
 # The preset of a new loop: without noise and temperature all games would be the same.
@@ -175,14 +187,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"Published rules to follow; other flags change them. [{DEFAULT_PRESET}]",
     )
     for item in fields(Settings):
-        former = [old for old, new in RENAMED.items() if new == item.name]
-        flags = ["--" + name.replace("_", "-") for name in (item.name, *former)]
         default = "" if item.default in ("", False) else f" [{item.default}]"
-        common = {"dest": item.name, "default": argparse.SUPPRESS, "help": item.metadata["help"] + default}
-        if isinstance(item.default, bool):
-            parser.add_argument(*flags, action=argparse.BooleanOptionalAction, **common)
-        else:
-            parser.add_argument(*flags, type=type(item.default), metavar="X", **common)
+        _add_argument(parser, item.name, item, item.metadata["help"] + default)
+        for former in (old for old, new in RENAMED.items() if new == item.name):
+            _add_argument(parser, former, item, argparse.SUPPRESS)
+
+
+def _add_argument(parser: argparse.ArgumentParser, name: str, item: Field, text: str) -> None:
+    """Adds a flag of this name for a setting."""
+    flag, common = "--" + name.replace("_", "-"), {"dest": item.name, "default": argparse.SUPPRESS, "help": text}
+    if isinstance(item.default, bool):
+        parser.add_argument(flag, action=argparse.BooleanOptionalAction, **common)
+    else:
+        parser.add_argument(flag, type=type(item.default), metavar="X", **common)
 
 
 def given(args: argparse.Namespace) -> dict:
@@ -221,6 +238,7 @@ def check(settings: Settings) -> Settings:
         raise ValueError(f"--odds is a FEN or pieces such as rook+knight, not {settings.odds}")
     if settings.value_loss not in ("cross-entropy", "squared"):
         raise ValueError(f"--value-loss is cross-entropy or squared, not {settings.value_loss}")
+    limit_flags(settings)
     if settings.gate not in ("none", "score", "sprt"):
         raise ValueError(f"--gate is none, score or sprt, not {settings.gate}")
     if (settings.fade or settings.subset) and not settings.unique:
@@ -233,6 +251,24 @@ def check(settings: Settings) -> Settings:
     if settings.balance and settings.sc_limit < 1:
         return replace(settings, sc_limit=5)
     return settings
+
+
+def limit_flags(settings: Settings) -> list[str]:
+    """The flags of `scorn match` for the limit of its moves.
+
+    Raises:
+        ValueError: --match-limit is invalid.
+    """
+    if not settings.match_limit:
+        return ["--nodes", str(settings.gate_nodes)]
+    kind, _, value = settings.match_limit.partition("=")
+    flag, form = LIMITS.get(kind, ("", ""))
+    if not flag or not re.fullmatch(form, value):
+        raise ValueError(
+            "--match-limit is nodes=N, time=SECONDS or clock=[MOVES/]SECONDS[+INCREMENT], all but the increment "
+            f"above 0, not {settings.match_limit}"
+        )
+    return [flag, value]
 
 
 def check_named(named: dict, settings: Settings) -> str:

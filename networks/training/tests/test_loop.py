@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import random
+import re
 import sys
 import threading
 from dataclasses import fields
@@ -270,7 +271,7 @@ def value_of(arguments: list[str], flag: str) -> str:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"match_limit": "foo"}, "foo"),
+        ({"match_limit": "nodes=" + 30 * "9"}, 30 * "9"),
         ({"match_options": "Nosuch=1"}, "Nosuch"),
         ({"engine": "--nosuch 1"}, "--nosuch"),
         ({"gate": "sprt", "gate_sprt": "30,0,1,1"}, "30,0,1,1"),
@@ -299,17 +300,17 @@ def test_the_trial_asks_for_everything_but_takes_little(tmp_path):
     start, teacher = tmp_path / "start.onnx", tmp_path / "teacher.onnx"
     start.touch()
     teacher.touch()
-    given = settings.PRESETS["cgzero"] | {"nodes": 800, "longest": 450, "start": str(start), "teacher": str(teacher)}
+    given = settings.PRESETS["cgzero"] | {"nodes": 800, "max_plies": 450, "start": str(start), "teacher": str(teacher)}
     loop.Loop(tmp_path / "loop", program, given | {"match_limit": "time=60"}, "1")
     assert value_of(program.call("train", "start"), "--network") == str(start)
     games = [arguments for arguments in program.calls if arguments[0] == "selfplay" and "--out" in arguments]
     assert [value_of(game, "--weights").rsplit("/", 1)[1] for game in games] == ["teacher.onnx", "network.onnx"]
     for game in games:
-        assert [value_of(game, flag) for flag in ("--games", "--nodes", "--longest")] == ["1", "2", "24"]
+        assert [value_of(game, flag) for flag in ("--games", "--nodes", "--max-plies")] == ["1", "2", "24"]
         assert value_of(game, "--noise-epsilon") == "0.25" and value_of(game, "--random-plies") == "22"
     match = program.call("match")
     assert match[1] == match[2] and match[1].endswith(";NodeLimit=2")
-    assert [value_of(match, flag) for flag in ("--limit", "--pairs", "--longest")] == ["time=60", "1", "2"]
+    assert [value_of(match, flag) for flag in ("--st", "--pairs", "--max-plies")] == ["60", "1", "2"]
     # Nothing of it is in the folder, and a loop that goes on does without.
     assert sorted(path.name for path in (tmp_path / "loop").iterdir()) == [".lock", "manifest.json"]
     again = FakeProgram()
@@ -1131,8 +1132,42 @@ def test_former_names_of_settings_are_read(tmp_path):
     parser = argparse.ArgumentParser()
     settings.add_arguments(parser)
     arguments = ["--no-rivals", "--yardstick", "stockfish", "--yardstick-every", "3"]
-    named = settings.given(parser.parse_args(arguments))
-    assert named == {"reference_opponents": False, "anchor_opponent": "stockfish", "anchor_every": 3}
+    named = settings.given(parser.parse_args([*arguments, "--longest", "9"]))
+    expected = {"reference_opponents": False, "anchor_opponent": "stockfish", "anchor_every": 3, "max_plies": 9}
+    assert named == expected
+    # The help has the present names only.
+    shown = parser.format_help()
+    assert all("--" + name.replace("_", "-") in shown for name in settings.RENAMED.values())
+    assert not re.search(r"--(no-)?(rivals|yardstick|longest)", shown)
+
+
+@pytest.mark.parametrize(
+    ("limit", "flags"),
+    [
+        ("", ["--nodes", "100"]),
+        ("nodes=800", ["--nodes", "800"]),
+        ("time=0.5", ["--st", "0.5"]),
+        ("time=1:30", ["--st", "1:30"]),
+        ("clock=10+0.1", ["--tc", "10+0.1"]),
+        ("clock=10+0", ["--tc", "10+0"]),
+        ("clock=.5", ["--tc", ".5"]),
+        ("clock=40/1:00+0.6", ["--tc", "40/1:00+0.6"]),
+    ],
+)
+def test_the_limit_of_matches_becomes_flags(limit, flags):
+    assert settings.limit_flags(settings.Settings(match_limit=limit)) == flags
+
+
+@pytest.mark.parametrize(
+    "limit",
+    ["foo", "800", "nodes", "nodes=", "nodes=0", "nodes=1.5", "nodes=1,2", "time=0", "time=-1", "time=0.0", "time=x"]
+    + ["clock=0+1", "clock=0/10", "clock=10+", "clock=10+x", "clock=1/2/3", "clock=nan", "depth=3", "nodes=7\n"],
+)
+def test_a_wrong_limit_of_matches_is_refused_by_its_name(tmp_path, limit):
+    program = FakeProgram()
+    with pytest.raises(ValueError, match=f"^--match-limit is nodes=N, .*, not {re.escape(limit)}$"):
+        loop.Loop(tmp_path / "loop", program, {"match_limit": limit}, "1")
+    assert program.calls == [] and [path.name for path in (tmp_path / "loop").iterdir()] == [".lock"]
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path):

@@ -129,7 +129,7 @@ fn assert_ends_at_once(
 
 #[test]
 fn both_sides_see_a_win() {
-    let usual = "--games 8 --nodes 20 --temperature 1 --longest 80";
+    let usual = "--games 8 --nodes 20 --temperature 1 --max-plies 80";
     let (with, _) = play(BOOK, &format!("{usual} --win-rule 3,0.1"));
     let (without, _) = play(BOOK, usual);
     let ending = "agreed scores (win)";
@@ -153,7 +153,7 @@ fn both_sides_see_a_win() {
 
 #[test]
 fn both_sides_see_a_draw() {
-    let usual = "--games 8 --nodes 20 --temperature 1 --longest 80";
+    let usual = "--games 8 --nodes 20 --temperature 1 --max-plies 80";
     let (with, _) = play(BOOK, &format!("{usual} --draw-rule 6,4,0.08"));
     let (without, _) = play(BOOK, usual);
     for [with, _] in ended_early(&with, &without, "agreed scores (draw)") {
@@ -178,7 +178,8 @@ fn a_losing_side_resigns() {
 }
 
 fn a_losing_side_resigns_by(choice: &str) {
-    let usual = format!("--games 4 --nodes 20 --temperature 0 --root-choice {choice} --longest 60");
+    let usual =
+        format!("--games 4 --nodes 20 --temperature 0 --root-choice {choice} --max-plies 60");
     let usual = &usual[..];
     let rule = |playthrough| format!("{usual} --resign 45 --resign-playthrough {playthrough}");
     let (with, _) = play(BOOK, &rule(0));
@@ -215,8 +216,13 @@ fn a_losing_side_resigns_by(choice: &str) {
 #[test]
 fn games_that_get_too_long_are_drawn() {
     let usual = "--games 4 --nodes 10 --temperature 1";
-    let (with, _) = play(BOOK, &format!("{usual} --longest 9"));
-    let (without, _) = play(BOOK, &format!("{usual} --longest 5000"));
+    let (with, _) = play(BOOK, &format!("{usual} --max-plies 9"));
+    let (without, _) = play(BOOK, &format!("{usual} --max-plies 5000"));
+    // The former name of the flag, accepted until version 0.2.
+    let (former, _) = play(BOOK, &format!("{usual} --longest 9"));
+    for (with, former) in with.iter().zip(&former) {
+        assert_eq!(with.game.moves, former.game.moves);
+    }
     let early = ended_early(&with, &without, "length");
     assert_eq!(early.len(), 4);
     for [with, without] in early {
@@ -237,7 +243,7 @@ fn tablebases_adjudicate() {
         return;
     };
     let tables = tables.to_str().unwrap();
-    let usual = format!("--games 3 --nodes 10 --longest 5 --syzygy-paths {tables}");
+    let usual = format!("--games 3 --nodes 10 --max-plies 5 --syzygy-paths {tables}");
     let (with, _) = play(CAPTURES, &format!("{usual} --adjudicate-syzygy"));
     let (without, _) = play(CAPTURES, &usual);
     let early = ended_early(&with, &without, "tablebase");
@@ -252,7 +258,7 @@ fn tablebases_adjudicate() {
 /// This rule ends searches rather than games: those without information gain for a while.
 #[test]
 fn searches_end_without_information_gain() {
-    let usual = "--games 2 --nodes 400 --longest 12";
+    let usual = "--games 2 --nodes 400 --max-plies 12";
     let rule = "--minimum-kldgain-per-node 0.0005 --kldgain-average-interval 50";
     let (with, with_summary) = play(BOOK, &format!("{usual} {rule}"));
     let (without, without_summary) = play(BOOK, usual);

@@ -66,7 +66,7 @@ const GAMES: &[&str] = &[
     "1",
     "--noise-epsilon",
     "0.25",
-    "--longest",
+    "--max-plies",
     "40",
     "--games-per-file",
     "8",

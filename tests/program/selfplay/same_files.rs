@@ -59,7 +59,7 @@ fn the_same_files_at_any_speed_and_every_game_can_be_read() {
 
 /// Games of the built-in network.
 fn play_sparse(out: &Path, arguments: &[&str]) -> Output {
-    let usual = "selfplay --games 6 --nodes 40 --longest 24 --sc-limit 6 --temperature 1 --noise-epsilon 0.25 --seed 7";
+    let usual = "selfplay --games 6 --nodes 40 --max-plies 24 --sc-limit 6 --temperature 1 --noise-epsilon 0.25 --seed 7";
     let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
     command.args(usual.split(' ')).arg("--out").arg(out);
     command.args(["--records", "--chunks"]).args(arguments);
@@ -132,7 +132,7 @@ fn depends_on_batch(folder: &Path, arguments: &[&str]) -> bool {
     let run = |batch: &str| {
         let out = folder.join(format!("{} {batch}", arguments.join(" ").replace('/', "_")));
         let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
-        command.args("selfplay --games 8 --nodes 6 --longest 8 --temperature 1".split(' '));
+        command.args("selfplay --games 8 --nodes 6 --max-plies 8 --temperature 1".split(' '));
         command.args(["--batch", batch, "--parallel", batch, "--out"]);
         ok(&command.arg(&out).args(arguments).output().unwrap());
         let files = files(&out);
@@ -238,7 +238,7 @@ fn a_balanced_run_resumes_where_it_was() {
         "24",
         "--nodes",
         "12",
-        "--longest",
+        "--max-plies",
         "24",
         "--balance",
         "1",
@@ -300,7 +300,7 @@ fn a_schedule_equals_its_options() {
     let folder = tempfile::tempdir().unwrap();
     let play = |name: &str, arguments: &[&str]| {
         let out = folder.path().join(name);
-        let usual = ["--games", "4", "--nodes", "10", "--longest", "100"];
+        let usual = ["--games", "4", "--nodes", "10", "--max-plies", "100"];
         ok(&run(&out, &[&usual[..], arguments].concat()));
         files(&out).remove("games-00001.pgn").unwrap()
     };
@@ -328,7 +328,7 @@ fn with_both_colours_each_opening_is_played_twice() {
     let book = book.to_str().unwrap();
     for colors in ["both", "white"] {
         let out = folder.path().join(colors);
-        let arguments = "--games 6 --nodes 8 --longest 8 --b NodeLimit=9 --a-plays";
+        let arguments = "--games 6 --nodes 8 --max-plies 8 --b NodeLimit=9 --a-plays";
         let mut arguments: Vec<&str> = arguments.split(' ').collect();
         arguments.extend([colors, "--book", book]);
         ok(&run(&out, &arguments));
@@ -352,7 +352,7 @@ fn fast_searches_are_no_samples() {
     let folder = tempfile::tempdir().unwrap();
     let samples = |share: &str| {
         let out = folder.path().join(share);
-        let arguments = "--games 2 --nodes 12 --longest 20 --fast-nodes 6 --records --full-share";
+        let arguments = "--games 2 --nodes 12 --max-plies 20 --fast-nodes 6 --records --full-share";
         let mut arguments: Vec<&str> = arguments.split(' ').collect();
         arguments.push(share);
         let output = run(&out, &arguments);

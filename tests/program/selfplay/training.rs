@@ -24,7 +24,7 @@ fn an_independent_reader_reads_every_field_of_chunks() {
         "4",
         "--nodes",
         "30",
-        "--longest",
+        "--max-plies",
         "60",
         "--temperature",
         "1",
@@ -83,7 +83,7 @@ fn version_7_is_version_6_with_the_next_two_moves() {
             "2",
             "--nodes",
             "20",
-            "--longest",
+            "--max-plies",
             "30",
             "--chunks",
         ];
@@ -214,7 +214,7 @@ fn records_hold_every_visit_and_only_the_chosen_side() {
             "3",
             "--nodes",
             "20",
-            "--longest",
+            "--max-plies",
             "30",
             "--sc-limit",
             "3",
@@ -244,7 +244,8 @@ fn chunks_hold_only_the_chosen_sides_positions() {
     let folder = tempfile::tempdir().unwrap();
     let chunks = |side: &str, colors: &str| -> Vec<Vec<ChunkPosition>> {
         let out = folder.path().join(format!("{side} {colors}"));
-        let games = "--games 2 --nodes 12 --longest 21 --seed 3 --b CPuct=3 --odds knight --chunks";
+        let games =
+            "--games 2 --nodes 12 --max-plies 21 --seed 3 --b CPuct=3 --odds knight --chunks";
         let mut arguments: Vec<&str> = games.split(' ').collect();
         arguments.extend(["--record-side", side, "--a-plays", colors]);
         ok(&run(&out, &arguments));
@@ -276,7 +277,7 @@ fn chunks_hold_only_the_chosen_sides_positions() {
 
 /// The records of a run, and what its summary says; the chunks are checked by `scorn chunk`.
 fn learnt(out: &Path, arguments: &[&str]) -> (Vec<u8>, Value) {
-    let games = "--games 4 --nodes 30 --longest 24 --random-plies 2 --seed 11 --records --chunks";
+    let games = "--games 4 --nodes 30 --max-plies 24 --random-plies 2 --seed 11 --records --chunks";
     let usual: Vec<&str> = games.split(' ').collect();
     ok(&run(out, &[&usual, arguments].concat()));
     let chunks: Vec<_> = (0..4)
@@ -445,7 +446,7 @@ fn games_that_end_early_would_have_gone_on_in_chunks_as_in_lc0() {
         "1",
         "--nodes",
         "20",
-        "--longest",
+        "--max-plies",
         "9",
         "--chunks",
         "--records",

@@ -21,7 +21,7 @@ fn a_folder_belongs_to_one_run() {
     let out = folder.path().join("run");
     ok(&run(
         &out,
-        &["--games", "2", "--nodes", "10", "--longest", "20"],
+        &["--games", "2", "--nodes", "10", "--max-plies", "20"],
     ));
     let before = files(&out);
     let refused = |arguments: &[&str], message: &str| {
@@ -31,14 +31,14 @@ fn a_folder_belongs_to_one_run() {
         assert!(error.contains(message), "{error}");
         assert_eq!(files(&out), before);
     };
-    let same = ["--games", "2", "--nodes", "10", "--longest", "20"];
+    let same = ["--games", "2", "--nodes", "10", "--max-plies", "20"];
     refused(&same, "--resume continues it");
     let other = [
         "--games",
         "2",
         "--nodes",
         "11",
-        "--longest",
+        "--max-plies",
         "20",
         "--resume",
     ];
@@ -54,7 +54,7 @@ fn a_folder_belongs_to_one_run() {
         "2",
         "--nodes",
         "10",
-        "--longest",
+        "--max-plies",
         "20",
         "--resume",
     ];
@@ -78,7 +78,7 @@ fn a_folder_belongs_to_one_run() {
 fn a_damaged_part_is_played_again_once_its_list_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
-    let arguments = "--games 6 --nodes 10 --longest 20 --games-per-file 2 --chunks --resume";
+    let arguments = "--games 6 --nodes 10 --max-plies 20 --games-per-file 2 --chunks --resume";
     let arguments: Vec<&str> = arguments.split(' ').collect();
     ok(&run(&out, &arguments));
     let whole = files(&out);
@@ -183,7 +183,7 @@ fn resignation_in_odds_games_gives_a_warning() {
             "1",
             "--nodes",
             "5",
-            "--longest",
+            "--max-plies",
             "4",
             "--odds",
             "queen",
@@ -221,7 +221,7 @@ fn repeated_games_give_a_warning() {
             "4",
             "--nodes",
             "60",
-            "--longest",
+            "--max-plies",
             "20",
             "--seed",
             "5",
