@@ -154,7 +154,7 @@ pub fn from_epd(paths: &[impl AsRef<Path>]) -> Result<Items> {
 /// A line or game of several files.
 struct Numbered<T> {
     /// Where it is.
-    place: Place,
+    place: FilePlace,
     /// Its number among those of all files, from 1.
     number: usize,
     /// What was read.
@@ -162,7 +162,7 @@ struct Numbered<T> {
 }
 
 /// A place in a file.
-struct Place {
+struct FilePlace {
     file: String,
     /// The number of the line or game in it, from 1.
     number: usize,
@@ -178,7 +178,7 @@ fn opened<I: Iterator + 'static>(
         .map(|path| Ok((path.display().to_string(), open(path)?)))
         .collect();
     let all = files?.into_iter().flat_map(|(file, from)| {
-        let place = move |number| Place {
+        let place = move |number| FilePlace {
             file: file.clone(),
             number,
         };
@@ -311,6 +311,7 @@ pub(super) mod tests {
         let item = from_fen(there_and_back).unwrap();
         assert_eq!(item.name, there_and_back);
         assert_eq!(item.history.last().repetitions, 1);
+        assert_eq!(from_fen("startpos moves").unwrap().history.len(), 1);
         let fen = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1 moves e2e4";
         assert_eq!(
             from_fen(fen).unwrap().fen(),

@@ -224,11 +224,15 @@ impl MatchReport {
         for line in self.text().lines() {
             page.paragraph(line);
         }
-        page.heading("Elo by games played");
-        page.figure(
-            &elo_plot(course).svg()?,
-            "Of the first player, with its interval of 95 %.",
-        );
+        let elo = elo_plot(course);
+        // There is no Elo while one side has all points.
+        if elo.series.iter().any(|series| !series.values.is_empty()) {
+            page.heading("Elo by games played");
+            page.figure(
+                &elo.svg()?,
+                "Of the first player, with its interval of 95 %.",
+            );
+        }
         if let Some(sprt) = &self.sprt {
             page.heading("Log likelihood ratio");
             page.figure(
@@ -584,6 +588,7 @@ mod tests {
         let names = || ["first".to_owned(), "second".to_owned()];
         let report = MatchReport::new(names(), names(), &tally, 0);
         let page = report.page(&course(&tally)).unwrap();
+        assert!(!page.contains("Elo by games played") && page.contains("<svg"));
         let json = serde_json::to_string(&report).unwrap();
         assert!(json.contains(r#""elo":null,"elo_error":null"#), "{json}");
         let is_infinite = |word: &str| {

@@ -117,7 +117,8 @@ pub fn history_from(fen: Option<&str>, moves: &[String]) -> Result<History, Setu
 /// # Errors
 /// When the FEN, the position or a move is not legal.
 pub fn history_from_text(text: &str) -> Result<History, SetupError> {
-    let (start, moves) = text.split_once(" moves ").unwrap_or((text, ""));
+    let without = text.trim_end().strip_suffix(" moves").unwrap_or(text);
+    let (start, moves) = text.split_once(" moves ").unwrap_or((without, ""));
     let fen = Some(start.trim()).filter(|fen| *fen != "startpos");
     let moves: Vec<String> = moves.split_whitespace().map(str::to_owned).collect();
     history_from(fen, &moves)

@@ -3,12 +3,15 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use crate::{
     files::{self, output},
-    stats::{page::Page, plot::Plot},
+    stats::{
+        page::Page,
+        plot::{COLOR_COUNT, Plot},
+    },
 };
 
 /// Printed below the options.
@@ -78,7 +81,16 @@ fn html(description: &str) -> Result<String> {
         match part {
             Part::Heading(text) => page.heading(text),
             Part::Paragraph(text) => page.paragraph(text),
-            Part::Figure { caption, plot } => page.figure(&plot.svg()?, caption),
+            Part::Figure { caption, plot } => {
+                let colors = plot.series.iter().map(|series| series.color);
+                if let Some(color) = colors.max().filter(|&color| color >= COLOR_COUNT) {
+                    bail!(
+                        "there is no color {color}: they are 0 to {}",
+                        COLOR_COUNT - 1
+                    );
+                }
+                page.figure(&plot.svg()?, caption);
+            }
             Part::Table { columns, rows } => {
                 let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
                 for row in rows {
@@ -142,6 +154,10 @@ mod tests {
         let style = r#"{"figure": {"caption": "", "plot": {"x_name": "", "y_name": "", "series":
             [{"name": "", "style": "dots", "color": 0, "values": []}]}}}"#;
         assert!(parts(style).contains("dots"));
+        let color = style
+            .replace("dots", "line")
+            .replace("\"color\": 0", "\"color\": 8");
+        assert!(parts(&color).contains("no color 8: they are 0 to 7"));
         // Zero has no place on a logarithmic axis.
         let log = r#"{"figure": {"caption": "", "plot": {"x_name": "n", "y_name": "", "is_log": true, "series":
             [{"name": "", "style": "line", "color": 0, "values": [[0, 1, null], [1, 1, null]]}]}}}"#;

@@ -25,8 +25,11 @@ const LEGEND_LEFT: i32 = 76;
 const LEGEND_MARK: i32 = 26;
 const LEGEND_CHARACTER: i32 = 7;
 
+/// The number of colours of series.
+pub const COLOR_COUNT: usize = 8;
+
 /// Colours of series, in order, which are distinguishable with common colour blindnesses (M. Okabe, K. Ito).
-const COLORS: [RGBColor; 8] = [
+const COLORS: [RGBColor; COLOR_COUNT] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),

@@ -65,8 +65,8 @@ Examples:
 #[command(group(clap::ArgGroup::new("positions").required(true).args(["file", "fen", "epd", "pgn"])))]
 #[command(group(clap::ArgGroup::new("games").args(["file", "pgn"])))]
 pub struct AnalyzeArgs {
-    /// Files of games (.pgn) or positions (.epd, .fen); the extension selects --pgn or --epd. Several files are analysed
-    /// as if they were one.
+    /// Files of games (.pgn) or positions (.epd, .fen); the extension selects --pgn or --epd. Several files are
+    /// analysed as if they were one.
     #[arg(value_name = "FILE")]
     pub file: Vec<PathBuf>,
     /// Position to analyse: a FEN or "startpos", with "moves e2e4 e7e5" after it for the moves of a game; may be

@@ -255,7 +255,10 @@ fn report(
         );
     }
     let batches = mean_batch.map_or(String::new(), |mean| format!(" in batches of {mean:.1}"));
-    print_line!("{evaluations:.0} evaluations/s{batches}, {nodes:.0} nodes/s");
+    // A run that was complete has nothing to play.
+    if nodes > 0.0 {
+        print_line!("{evaluations:.0} evaluations/s{batches}, {nodes:.0} nodes/s");
+    }
     if let Some(controller) = balance {
         report_balance(controller)?;
     }

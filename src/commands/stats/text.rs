@@ -152,6 +152,6 @@ pub(super) fn ratio_text(summary: &Summary) -> String {
     match summary.decisive_per_draw {
         Some(ratio) => format!("{ratio:.2} ({} to {})", number(low), number(high)),
         None if summary.white + summary.black == 0 => "unknown: no game is finished".to_owned(),
-        None => format!("without draws (at least {})", number(low)),
+        None => format!("no draws (at least {})", number(low)),
     }
 }
