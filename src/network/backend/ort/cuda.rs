@@ -94,8 +94,9 @@ const SPIN: Setting = Setting {
     key: "spin",
     meaning: "microseconds for which a thread polls for the end of a captured batch before it sleeps, 0 (it sleeps at \
         once) to 100000: less delay for a busy core",
-    default: "measured at loading: four times what one position takes if the process may use eight processors or more \
-        and polling takes a twentieth less than sleeping, otherwise 0",
+    default: "measured at loading: twice the time of a batch, for batches that take at most four times as long as the \
+        smallest, if the process may use eight processors or more and polling takes a twentieth less than sleeping; \
+        otherwise 0",
 };
 
 /// The longest [`SPIN`], in microseconds.

@@ -31,7 +31,7 @@ pub struct FakeStream {
     card: FakeCard,
     number: usize,
     places: Vec<Place>,
-    log: Vec<String>,
+    log: Arc<Mutex<Vec<String>>>,
     /// The size whose graph is not right, and what it does.
     corrupted: Option<(usize, Fault)>,
     /// What a wait that sleeps takes longer than one that polls.
@@ -78,7 +78,7 @@ impl FakeCard {
             card: self.clone(),
             number: state.streams,
             places: sizes.iter().map(place).collect(),
-            log: Vec::new(),
+            log: Arc::default(),
             corrupted: None,
             waking: Duration::ZERO,
         }
@@ -87,8 +87,17 @@ impl FakeCard {
 
 impl FakeStream {
     /// What was done, in order.
-    pub fn log(&self) -> &[String] {
-        &self.log
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().clone()
+    }
+
+    /// The same, for when the stream is gone.
+    pub fn shared_log(&self) -> Arc<Mutex<Vec<String>>> {
+        Arc::clone(&self.log)
+    }
+
+    fn note(&self, what: impl Into<String>) {
+        self.log.lock().push(what.into());
     }
 
     /// Has the graph of a size do something else than an ordinary run.
@@ -154,7 +163,7 @@ impl DeviceStream for FakeStream {
             }
             is_mine
         };
-        self.log.push(format!("run {place}"));
+        self.note(format!("run {place}"));
         // What is captured is not computed.
         if !is_mine {
             self.places[place].compute(0.0);
@@ -164,7 +173,7 @@ impl DeviceStream for FakeStream {
 
     fn begin_capture(&mut self) -> Result<(), String> {
         self.forbidden_elsewhere()?;
-        self.log.push("begin".to_owned());
+        self.note("begin");
         let mut state = self.card.state.lock();
         (state.capture, state.is_spoilt) = (Some(self.number), false);
         Ok(())
@@ -179,13 +188,13 @@ impl DeviceStream for FakeStream {
                     .to_owned(),
             );
         }
-        self.log.push(format!("end {place}"));
+        self.note(format!("end {place}"));
         self.places[place].is_captured = true;
         Ok(())
     }
 
     fn launch(&mut self, place: usize) -> Result<(), String> {
-        self.log.push(format!("launch {place}"));
+        self.note(format!("launch {place}"));
         if !self.places[place].is_captured {
             return Err(format!("size {place} is not captured"));
         }
@@ -204,8 +213,7 @@ impl DeviceStream for FakeStream {
         if sleeps {
             thread::sleep(self.waking);
         }
-        self.log
-            .push(if sleeps { "wait" } else { "poll" }.to_owned());
+        self.note(if sleeps { "wait" } else { "poll" });
         Ok(())
     }
 }

@@ -369,7 +369,11 @@ impl DeviceStream for NvidiaStream {
     }
 
     fn wait(&mut self, limit: Duration) -> Result<(), String> {
-        self.done.record(&self.stream).map_err(failed)?;
+        if let Err(error) = self.done.record(&self.stream) {
+            // The caller takes the batch for failed and may write its buffers: the GPU must not use them any more.
+            let _ = self.stream.synchronize();
+            return Err(failed(error));
+        }
         let is_done = || self.done.try_is_complete().map_err(failed);
         let sleep = || self.done.synchronize().map_err(failed);
         poll_then_sleep(limit, is_done, sleep)

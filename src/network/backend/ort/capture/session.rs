@@ -14,7 +14,7 @@ use std::{
 
 use super::{
     stream::{Buffers, CaptureLock, DeviceStream, capture_all},
-    waiting::measured_limit,
+    waiting::measured_limits,
 };
 use crate::network::{
     backend::{
@@ -41,8 +41,8 @@ pub struct CapturedSession {
     /// Ascending.
     sizes: Vec<usize>,
     shape: ResultShape,
-    /// How long a thread polls for the end of a batch before it sleeps.
-    poll_limit: Duration,
+    /// How long a thread polls for the end of a batch of each size before it sleeps.
+    poll_limits: Vec<Duration>,
     _thread: CaptureThread,
 }
 
@@ -84,11 +84,11 @@ impl CapturedSession {
             let alone = lock.lock();
             let captured = make().and_then(|mut stream| {
                 capture_all(&mut stream, count, &alone)?;
-                let limit = match poll_limit {
-                    Some(limit) => limit,
-                    None => measured_limit(&mut stream, cores())?,
+                let limits = match poll_limit {
+                    Some(limit) => vec![limit; count],
+                    None => measured_limits(&mut stream, count, cores())?,
                 };
-                Ok((stream, limit))
+                Ok((stream, limits))
             });
             drop(alone);
             let has_failed = captured.is_err();
@@ -105,13 +105,13 @@ impl CapturedSession {
             thread: Some(thread),
         };
         let captured = receive.recv();
-        let (stream, poll_limit) =
+        let (stream, poll_limits) =
             captured.map_err(|_| "the thread that captures ended with a panic".to_owned())??;
         Ok(CapturedSession {
             stream: Box::new(stream),
             sizes: sizes.to_vec(),
             shape,
-            poll_limit,
+            poll_limits,
             _thread: capture,
         })
     }
@@ -131,7 +131,7 @@ impl DeviceSession for CapturedSession {
         let place = place.ok_or_else(|| format!("no batch size for {} positions", inputs.len()))?;
         write(inputs, self.shape.slots, &mut self.stream.buffers(place)?)?;
         self.stream.launch(place)?;
-        self.stream.wait(self.poll_limit)?;
+        self.stream.wait(self.poll_limits[place])?;
         read(&self.stream.buffers(place)?, inputs, self.shape, outputs)
     }
 }
@@ -252,6 +252,30 @@ mod tests {
         let many = positions(9);
         let error = session.run(many.rows(layout, 0..9), &mut Outputs::default());
         assert!(error.unwrap_err().contains("9 positions"));
+    }
+
+    #[test]
+    fn a_thread_polls_as_long_as_was_set() {
+        let waits = |limit: Option<Duration>| {
+            let stream = FakeCard::default().stream(&SIZES);
+            let log = stream.shared_log();
+            let make = move || Ok(stream);
+            let mut session =
+                CapturedSession::capture(&SIZES, SHAPE, limit, Arc::default(), make).unwrap();
+            log.lock().clear();
+            let inputs = positions(5);
+            let layout = Encoding::Lc0(InputFormat::Classical112).layout();
+            let mut outputs = Outputs::default();
+            session
+                .run(inputs.rows(layout, 0..5), &mut outputs)
+                .unwrap();
+            log.lock().clone()
+        };
+        assert_eq!(waits(Some(Duration::ZERO)), ["launch 1", "wait"]);
+        assert_eq!(
+            waits(Some(Duration::from_micros(300))),
+            ["launch 1", "poll"]
+        );
     }
 
     #[test]

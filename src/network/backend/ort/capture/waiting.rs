@@ -1,5 +1,5 @@
 //! How a thread waits for the end of a batch. Sleeping costs nothing but the time that waking takes, some 5 µs, in a
-//! virtual machine some 50; polling keeps a processor busy. Which one pays is measured at loading ([`measured_limit`]).
+//! virtual machine some 50; polling keeps a processor busy. Which one pays is measured at loading ([`measured_limits`]).
 
 use std::{
     hint,
@@ -11,17 +11,22 @@ use super::stream::DeviceStream;
 /// From so many processors on a thread may poll: fewer have the search's own threads to run.
 const LEAST_PROCESSORS: usize = 8;
 
-/// Polling pays if it saves this part of the time of one position.
+/// Polling pays if it saves this part of the time of the smallest batch.
 const LEAST_GAIN: f64 = 0.05;
 
-/// A thread polls for as long as one position takes, times this: about what a batch of a hundred takes.
-const BATCH_OF_ONE: u32 = 4;
+/// Batches that take longer than the smallest one by this factor are not polled for: what polling saves is little of
+/// their time.
+const LONGEST: u32 = 4;
 
-/// Pauses of the processor between two looks, about a microsecond.
-const PAUSE: usize = 32;
+/// A thread polls for this many times what the batch takes alone: the device may be busy with another one.
+const PATIENCE: u32 = 2;
 
-/// Batches that are measured with each way of waiting.
+/// The time between two looks. Each one asks the device's driver, which other threads use, too.
+const LOOK_EVERY: Duration = Duration::from_micros(5);
+
+/// Batches of the smallest size that are measured with each way of waiting, and those of every other size.
 const TRIALS: usize = 25;
+const TRIALS_OF_SIZE: usize = 3;
 
 /// Waits for the end of a batch: polls until `limit` is over, and then sleeps. A limit of zero sleeps at once.
 ///
@@ -38,11 +43,11 @@ pub fn poll_then_sleep(
             if is_done()? {
                 return Ok(());
             }
-            if begin.elapsed() >= limit {
+            let looked = begin.elapsed();
+            if looked >= limit {
                 break;
             }
-            // The device's driver is asked for each look, and others use it, too.
-            for _ in 0..PAUSE {
+            while begin.elapsed() - looked < LOOK_EVERY {
                 hint::spin_loop();
             }
         }
@@ -50,38 +55,59 @@ pub fn poll_then_sleep(
     sleep()
 }
 
-/// How long to poll on this machine, by batches of the first size that wait in turn in both ways; zero is to sleep at
-/// once. `processors` are those that this process may use. All sizes are captured, and their inputs written.
+/// How long to poll for the end of a batch of each of `count` sizes on this machine; zero is to sleep at once.
+/// `processors` are those that this process may use. All sizes are captured, and their inputs written.
 ///
 /// # Errors
 /// The message of the device.
-pub fn measured_limit(
+pub fn measured_limits(
     stream: &mut dyn DeviceStream,
+    count: usize,
     processors: usize,
-) -> Result<Duration, String> {
+) -> Result<Vec<Duration>, String> {
+    let never = vec![Duration::ZERO; count];
     if processors < LEAST_PROCESSORS {
-        return Ok(Duration::ZERO);
+        return Ok(never);
     }
     let (mut sleeping, mut polling) = (Vec::new(), Vec::new());
     for _ in 0..TRIALS {
-        for (times, limit) in [
-            (&mut sleeping, Duration::ZERO),
-            (&mut polling, Duration::MAX),
-        ] {
-            let begin = Instant::now();
-            stream.launch(0)?;
-            stream.wait(limit)?;
-            times.push(begin.elapsed());
-        }
+        sleeping.push(time_of(stream, 0, Duration::ZERO)?);
+        polling.push(time_of(stream, 0, Duration::MAX)?);
     }
-    Ok(limit(median(sleeping), median(polling)))
+    let (sleeping, smallest) = (median(sleeping), median(polling));
+    if !is_worth_it(sleeping, smallest) {
+        return Ok(never);
+    }
+    let limit_of = |place| {
+        let times = (0..TRIALS_OF_SIZE).map(|_| time_of(stream, place, Duration::MAX));
+        let times: Result<Vec<Duration>, String> = times.collect();
+        Ok(limit(median(times?), smallest))
+    };
+    (0..count).map(limit_of).collect()
 }
 
-/// The limit by the time of one position with each way of waiting.
-fn limit(sleeping: Duration, polling: Duration) -> Duration {
+/// The time of one batch, where a thread waits so.
+fn time_of(
+    stream: &mut dyn DeviceStream,
+    place: usize,
+    limit: Duration,
+) -> Result<Duration, String> {
+    let begin = Instant::now();
+    stream.launch(place)?;
+    stream.wait(limit)?;
+    Ok(begin.elapsed())
+}
+
+/// Whether polling pays, by the time of the smallest batch with each way of waiting.
+fn is_worth_it(sleeping: Duration, polling: Duration) -> bool {
     let gain = sleeping.saturating_sub(polling);
-    match gain.as_secs_f64() >= LEAST_GAIN * sleeping.as_secs_f64() && !gain.is_zero() {
-        true => polling * BATCH_OF_ONE,
+    !gain.is_zero() && gain.as_secs_f64() >= LEAST_GAIN * sleeping.as_secs_f64()
+}
+
+/// How long to poll for a batch that takes `time`.
+fn limit(time: Duration, smallest: Duration) -> Duration {
+    match time <= smallest * LONGEST {
+        true => time * PATIENCE,
         false => Duration::ZERO,
     }
 }
@@ -137,17 +163,21 @@ mod tests {
         let microseconds = Duration::from_micros;
         for (sleeping, polling, expected) in [
             // A small network in a virtual machine.
-            (210, 170, 680),
-            (200, 190, 760),
-            (200, 191, 0),
+            (210, 170, true),
+            (200, 190, true),
+            (200, 191, false),
             // A large one: waking takes as long and counts for little.
-            (1540, 1500, 0),
-            (200, 200, 0),
-            (190, 210, 0),
-            (0, 0, 0),
+            (1540, 1500, false),
+            (200, 200, false),
+            (190, 210, false),
+            (0, 0, false),
         ] {
-            let limit = limit(microseconds(sleeping), microseconds(polling));
-            assert_eq!(limit, microseconds(expected), "{sleeping} {polling}");
+            let is_worth_it = is_worth_it(microseconds(sleeping), microseconds(polling));
+            assert_eq!(is_worth_it, expected, "{sleeping} {polling}");
+        }
+        for (time, expected) in [(170, 340), (680, 1360), (681, 0), (1400, 0)] {
+            let limit = limit(microseconds(time), microseconds(170));
+            assert_eq!(limit, microseconds(expected), "{time}");
         }
     }
 
@@ -158,13 +188,14 @@ mod tests {
             let mut stream = FakeCard::default().stream(&sizes);
             stream.sleep_longer(Duration::from_millis(slept));
             capture_all(&mut stream, sizes.len(), &CaptureLock::default().lock()).unwrap();
-            let limit = measured_limit(&mut stream, processors).unwrap();
-            let log = stream.log().to_vec();
-            (limit, log.iter().filter(|line| *line == "poll").count())
+            let limits = measured_limits(&mut stream, sizes.len(), processors).unwrap();
+            let polls = stream.log().iter().filter(|line| *line == "poll").count();
+            (limits, polls)
         };
-        let (limit, polls) = chosen(3, LEAST_PROCESSORS);
-        assert!(!limit.is_zero());
-        assert_eq!(polls, TRIALS);
-        assert_eq!(chosen(3, LEAST_PROCESSORS - 1), (Duration::ZERO, 0));
+        let (limits, polls) = chosen(3, LEAST_PROCESSORS);
+        assert!(limits.len() == sizes.len() && !limits[0].is_zero());
+        assert_eq!(polls, TRIALS + sizes.len() * TRIALS_OF_SIZE);
+        let never = vec![Duration::ZERO; sizes.len()];
+        assert_eq!(chosen(3, LEAST_PROCESSORS - 1), (never, 0));
     }
 }

@@ -291,5 +291,6 @@ extern "C" __global__ void legal_moves(const __half* __restrict__ logits, const 
     __syncthreads();
     sum = 0.0f;
     for (int other = 0; other < warps; other++) sum += parts[other];
-    output[place] = sum > 0.0f ? power / sum : 0.0f;
+    // Never hidden: a logit that is no number gives results that are none, which the processor refuses.
+    output[place] = entry >= 0 ? power / sum : 0.0f;
 }
