@@ -24,7 +24,8 @@ pub mod ort {
     //! from a request to an evaluator ([`create`]), the plan of the sessions ([`plan`]) and the sessions themselves
     //! ([`session`]); 8-bit integers on processors ([`int8`]); what the backends for GPUs share ([`gpu`]), batches as
     //! captured graphs ([`capture`]) with kernels of our own ([`kernels`]),
-    //! NVIDIA's libraries ([`nvidia`], [`preload`]) and provider ([`cuda_provider`]), the engines of TensorRT
+    //! NVIDIA's libraries ([`nvidia`], [`preload`]), failures ([`cuda_failure`]) and provider ([`cuda_provider`]), the
+    //! engines of TensorRT
     //! ([`engine_cache`]) and the times of batches ([`times_cache`]); and one file for each backend.
 
     pub mod capture;
@@ -32,6 +33,7 @@ pub mod ort {
     pub mod cpu;
     pub mod create;
     pub mod cuda;
+    pub mod cuda_failure;
     pub mod cuda_provider;
     pub mod directml;
     pub mod engine_cache;

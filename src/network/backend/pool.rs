@@ -12,6 +12,7 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
+use super::ort::cuda_failure::{Cause, CudaFailure};
 use crate::network::{
     Advice, Batch, BatchTimes, Delay, EvaluateError, Evaluator, Info, Value, cores,
     input::{Encoding, InputRows, Inputs, View},
@@ -337,12 +338,7 @@ impl NetworkEvaluator {
     }
 
     fn failed(&self, batch: usize, message: String) -> EvaluateError {
-        let hint = match is_out_of_memory(&message) {
-            true => {
-                "; there is too little memory for such batches: lower MinibatchSize, or BackendOptions batch"
-            }
-            false => "",
-        };
+        let hint = hint(&message);
         EvaluateError::Backend {
             backend: self.label.backend,
             batch,
@@ -487,10 +483,25 @@ impl NetworkEvaluator {
 /// What 16-bit floats may add to or take from a value, generously.
 const ROUNDING: f32 = 0.03;
 
+/// What to do about a failed evaluation with this message; may be empty.
+fn hint(message: &str) -> &'static str {
+    let failure = CudaFailure::reported_by(message);
+    if failure.is_some_and(|failure| failure.cause == Cause::Broken) {
+        return "; the GPU has failed: only a restart of the program, or of the machine, helps";
+    }
+    match is_out_of_memory(message) {
+        true => {
+            "; there is too little memory for such batches: lower MinibatchSize, or BackendOptions batch"
+        }
+        false => "",
+    }
+}
+
 /// Whether that is what the library complains about.
-fn is_out_of_memory(message: &str) -> bool {
-    const PHRASES: [&str; 5] = [
+pub fn is_out_of_memory(message: &str) -> bool {
+    const PHRASES: [&str; 6] = [
         "out of memory",
+        "out_of_memory",
         "failed to allocate memory",
         "bad_alloc",
         "bad allocation",
@@ -867,5 +878,24 @@ mod tests {
         assert!(error.to_string().contains("a batch of 8 failed"), "{error}");
         assert_eq!(begins.try_iter().count(), 2);
         assert_eq!(evaluator.pool.lock().idle.len(), 1);
+    }
+
+    #[test]
+    fn a_gpu_that_has_failed_is_named_with_the_next_step() {
+        let (evaluator, _) = odd(0.0);
+        let failed = |message: &str| evaluator.failed(8, message.to_owned()).to_string();
+        for message in [
+            "CUDA failure 700: an illegal memory access was encountered ; GPU=0 ; hostname=vm",
+            "CUDA: DriverError(CUDA_ERROR_LAUNCH_FAILED, \"unspecified launch failure\")",
+            "CUDA: DriverError(CUDA_ERROR_UNKNOWN, \"unknown error\")",
+        ] {
+            let error = failed(message);
+            assert!(error.contains(message), "{error}");
+            assert!(error.contains("only a restart of the program"), "{error}");
+        }
+        let error = failed("CUDA failure 900: operation not permitted when stream is capturing");
+        assert!(error.ends_with("stream is capturing"), "{error}");
+        let error = failed("CUDA: DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"\")");
+        assert!(error.contains("lower MinibatchSize"), "{error}");
     }
 }

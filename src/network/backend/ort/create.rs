@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use super::{
+    gpu::SESSIONS,
     install::InstallPlace,
-    plan::{BackendSetupError, GraphForm, Packing, SessionPlan},
+    plan::{BATCH, BackendSetupError, GraphForm, Packing, SessionPlan},
     runtime::Runtime,
     session,
     times_cache::TimesCache,
@@ -23,7 +24,7 @@ use crate::{
             error::LoadError,
             factory::{BackendFactory, BackendInfo, BackendRequest, evaluate_start},
             options::{BackendOptions, OptionsError},
-            pool::{NetworkEvaluator, SessionFactory, session_counts},
+            pool::{NetworkEvaluator, SessionFactory, is_out_of_memory, session_counts},
         },
         input::Encoding,
         source::{Network, WeightsError},
@@ -112,7 +113,8 @@ pub(super) fn create(
     Ok(Arc::new(load(backend, &plan, last, &runtime, request)?))
 }
 
-/// Loads the network in one form by a plan.
+/// Loads the network in one form by a plan. What is captured is in memory for all sessions and sizes at once: if there
+/// is too little, it is tried with fewer.
 fn load(
     backend: &dyn OrtBackend,
     plan: &SessionPlan,
@@ -120,26 +122,101 @@ fn load(
     runtime: &Runtime,
     request: &BackendRequest<'_>,
 ) -> Result<NetworkEvaluator, LoadError> {
-    let (info, mut plan) = (backend.info(), plan.clone());
+    let (plan, network) = fitted(backend, plan, form, runtime, request)?;
+    let smaller = match form {
+        GraphForm::Captured => with_fewer_copies(&plan, request.options),
+        GraphForm::Fused | GraphForm::Plain => None,
+    };
+    let loaded = load_fitted(backend, &plan, (form, network), runtime, request);
+    match (loaded, smaller) {
+        (Err(error), Some(smaller)) if is_about_memory(&error) => {
+            (request.report_progress)(&format!(
+                "BackendOptions graph={}: there is too little memory for {}; trying {}",
+                form.name(),
+                copies(&plan),
+                copies(&smaller)
+            ));
+            let network = convert(&smaller, form, request)?;
+            load_fitted(backend, &smaller, (form, network), runtime, request)
+        }
+        (loaded, _) => loaded,
+    }
+}
+
+/// The network in one form, and the plan as it suits this.
+fn fitted(
+    backend: &dyn OrtBackend,
+    plan: &SessionPlan,
+    form: GraphForm,
+    runtime: &Runtime,
+    request: &BackendRequest<'_>,
+) -> Result<(SessionPlan, Network), LoadError> {
+    let mut plan = plan.clone();
     let network = convert(&plan, form, request)?;
     backend
         .fit(&mut plan, &network, runtime, request)
-        .map_err(|error| setup_failed(info, error))?;
-    let times = backend.times_cache(&plan, form, &network, runtime);
-    let name = network.name.clone();
+        .map_err(|error| setup_failed(backend.info(), error))?;
+    Ok((plan, network))
+}
+
+/// The largest batch size of a plan with fewer copies.
+const LARGEST_OF_FEW: usize = 256;
+
+/// The plan with one session and without the largest batches, unless the user has set these; `None` if that changes
+/// nothing.
+fn with_fewer_copies(plan: &SessionPlan, options: &BackendOptions) -> Option<SessionPlan> {
+    let mut fewer = plan.clone();
+    if options.text(SESSIONS.key).is_none() {
+        fewer.max_sessions = 1;
+    }
+    let sizes = &mut fewer.settings.batch_sizes;
+    if options.text(BATCH.key).is_none() && sizes.iter().any(|&size| size <= LARGEST_OF_FEW) {
+        sizes.retain(|&size| size <= LARGEST_OF_FEW);
+    }
+    let is_other = fewer.max_sessions < plan.max_sessions || *sizes != plan.settings.batch_sizes;
+    is_other.then_some(fewer)
+}
+
+/// How many sessions a plan has, and for which batches, for messages.
+fn copies(plan: &SessionPlan) -> String {
+    let largest = plan.settings.batch_sizes.last().copied().unwrap_or(0);
+    let sessions = match plan.max_sessions {
+        1 => "one session".to_owned(),
+        sessions => format!("{sessions} sessions"),
+    };
+    format!("{sessions} with batches of up to {largest}")
+}
+
+/// Loads the network in one form by a plan that was fitted to it.
+fn load_fitted(
+    backend: &dyn OrtBackend,
+    plan: &SessionPlan,
+    (form, network): (GraphForm, Network),
+    runtime: &Runtime,
+    request: &BackendRequest<'_>,
+) -> Result<NetworkEvaluator, LoadError> {
+    let info = backend.info();
+    let times = backend.times_cache(plan, form, &network, runtime);
+    let (name, is_half) = (network.name.clone(), is_half(plan, &network));
     let place = runtime.install_place();
     let refused = |message: &str| match backend.explain(message, &place) {
         Some(reason) => info.unavailable(reason),
         None => refused_with(info, &name, message),
     };
-    let evaluator = make_evaluator(info, plan, form, network, runtime.clone(), request)?;
-    let mut evaluator = evaluator.map_err(|message| refused(&message))?;
+    let evaluator = make_evaluator(info, plan.clone(), form, network, runtime.clone(), request)?;
+    let mut evaluator = evaluator.map_err(|message| {
+        refused(&format!(
+            "{}{}",
+            message.trim(),
+            memory_hint(info, &message)
+        ))
+    })?;
     let evaluated =
         evaluate_start(&evaluator).and_then(|()| backend.tune(&mut evaluator, times.as_ref()));
     match evaluated {
         Ok(()) => Ok(evaluator),
         Err(EvaluateError::Backend { message, .. }) => Err(refused(&message)),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(evaluation_failed(info, &name, is_half, error)),
     }
 }
 
@@ -153,22 +230,98 @@ fn load_checked(
 ) -> Result<Arc<dyn Evaluator>, LoadError> {
     let info = backend.info();
     let evaluator: Arc<dyn Evaluator> = Arc::new(load(backend, plan, form, runtime, request)?);
-    let mut one_session = SessionPlan {
+    let one_session = SessionPlan {
         max_sessions: 1,
         ..plan.clone()
     };
-    let network = convert(&one_session, reference_form, request)?;
-    backend
-        .fit(&mut one_session, &network, runtime, request)
-        .map_err(|error| setup_failed(info, error))?;
-    let (name, runtime) = (network.name.clone(), runtime.clone());
-    let reference = make_evaluator(info, one_session, reference_form, network, runtime, request)?;
-    let reference = reference.map_err(|message| refused_with(info, &name, &message))?;
-    let checked = Checked::new(Arc::clone(&evaluator), Arc::new(reference), FORM_TOLERANCE);
-    match evaluate_game(&checked) {
-        Ok(()) => Ok(evaluator),
-        Err(EvaluateError::Backend { message, .. }) => Err(refused_with(info, &name, &message)),
-        Err(error) => Err(error.into()),
+    let (plan, network) = fitted(backend, &one_session, reference_form, runtime, request)?;
+    let (name, is_half) = (network.name.clone(), is_half(&plan, &network));
+    let failed = |error| evaluation_failed(info, &name, is_half, error);
+    let made = make_evaluator(
+        info,
+        plan,
+        reference_form,
+        network,
+        runtime.clone(),
+        request,
+    )?;
+    let reference = match made {
+        Ok(reference) => evaluate_game(&reference)
+            .map(|()| Arc::new(reference) as Arc<dyn Evaluator>)
+            .map_err(failed),
+        Err(message) => Err(refused_with(info, &name, &message)),
+    };
+    let Some(reference) = if_it_fits(reference, (form, reference_form), request)? else {
+        return Ok(evaluator);
+    };
+    let checked = Checked::new(Arc::clone(&evaluator), reference, FORM_TOLERANCE);
+    evaluate_game(&checked).map_err(failed)?;
+    Ok(evaluator)
+}
+
+/// The reference of a form, or nothing, which is reported, if there is too little memory for both: that is no fault of
+/// the form.
+///
+/// # Errors
+/// Whatever else is wrong with the reference.
+fn if_it_fits(
+    reference: Result<Arc<dyn Evaluator>, LoadError>,
+    (form, reference_form): (GraphForm, GraphForm),
+    request: &BackendRequest<'_>,
+) -> Result<Option<Arc<dyn Evaluator>>, LoadError> {
+    match reference {
+        Err(error) if is_about_memory(&error) => {
+            let (form, reference_form) = (form.name(), reference_form.name());
+            (request.report_progress)(&format!(
+                "BackendOptions graph={form} is used without a comparison with {reference_form}, for which there is \
+                 too little memory: {error}"
+            ));
+            Ok(None)
+        }
+        reference => reference.map(Some),
+    }
+}
+
+/// Whether a backend had too little memory for the network.
+fn is_about_memory(error: &LoadError) -> bool {
+    matches!(error, LoadError::Refused { message, .. } if is_out_of_memory(message))
+}
+
+/// What to do if that is why sessions cannot be made; may be empty.
+fn memory_hint(info: &BackendInfo, message: &str) -> &'static str {
+    let mut settings = info.settings.iter();
+    let has_sessions = settings.any(|setting| setting.key == SESSIONS.key);
+    match has_sessions && is_out_of_memory(message) {
+        true => {
+            "; there is too little memory for all copies of the network: lower BackendOptions sessions or batch"
+        }
+        false => "",
+    }
+}
+
+/// Whether a network is computed in 16 bits that could be computed in 32.
+fn is_half(plan: &SessionPlan, network: &Network) -> bool {
+    let has_half_weights = matches!(plan.data_type, DataType::Float16 | DataType::BFloat16);
+    plan.limits_squares || (network.is_converted && has_half_weights)
+}
+
+/// The error of a backend that cannot evaluate a network. In 16 bits, numbers that are not finite are no fault of the
+/// network.
+fn evaluation_failed(
+    info: &BackendInfo,
+    network: &str,
+    is_half: bool,
+    error: EvaluateError,
+) -> LoadError {
+    match error {
+        EvaluateError::Backend { message, .. } => refused_with(info, network, &message),
+        EvaluateError::NotFinite { output, .. } if is_half => {
+            let message = format!(
+                "its output {output} is not a finite number in 16 bits; BackendOptions precision=fp32 computes in 32"
+            );
+            info.refused(network, &message)
+        }
+        error => error.into(),
     }
 }
 
@@ -334,14 +487,19 @@ fn converted_to(requested: DataType, network: &Network) -> Result<&'static str, 
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::{
+        path::Path,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
 
     use super::*;
     use crate::{
+        lc0::InputFormat,
         network::{
             Advice,
             backend::{
                 factory::{BackendKind, with_request},
+                hash::HashEvaluator,
                 ort::{
                     cpu::CpuProvider,
                     plan::{GraphCapture, SessionSettings},
@@ -363,7 +521,7 @@ mod tests {
         documentation: "",
         requirements: "",
         install_command: None,
-        settings: &[],
+        settings: &[SESSIONS, BATCH],
     };
 
     /// A processor whose captured batches are made by this.
@@ -382,22 +540,30 @@ mod tests {
     impl OrtBackend for Capturing {
         fn plan(&self, _: &Runtime, _: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
             Ok(SessionPlan {
-                settings: SessionSettings {
-                    provider: Arc::new(CpuProvider),
-                    threads: 1,
-                    batch_sizes: vec![8],
-                    session_per_size: false,
-                    is_lazy: true,
-                },
-                device: "CPU".to_owned(),
-                advice: Advice::default(),
-                data_type: DataType::Float32,
-                limits_squares: false,
-                max_sessions: 2,
-                packed: Packing::WherePossible,
-                forms: vec![GraphForm::Captured, GraphForm::Fused, GraphForm::Plain],
                 capture: Some(Arc::clone(&self.0)),
+                ..plan_of_processor()
             })
+        }
+    }
+
+    /// Two sessions on a processor, which captures nothing yet.
+    fn plan_of_processor() -> SessionPlan {
+        SessionPlan {
+            settings: SessionSettings {
+                provider: Arc::new(CpuProvider),
+                threads: 1,
+                batch_sizes: vec![8],
+                session_per_size: false,
+                is_lazy: true,
+            },
+            device: "CPU".to_owned(),
+            advice: Advice::default(),
+            data_type: DataType::Float32,
+            limits_squares: false,
+            max_sessions: 2,
+            packed: Packing::WherePossible,
+            forms: vec![GraphForm::Captured, GraphForm::Fused, GraphForm::Plain],
+            capture: None,
         }
     }
 
@@ -413,6 +579,30 @@ mod tests {
             _: &SessionSettings,
         ) -> Result<Box<dyn DeviceSession>, String> {
             Err(self.0.to_owned())
+        }
+    }
+
+    /// Runs out of memory at each session of these numbers, from 1.
+    #[derive(Debug)]
+    struct Scarce {
+        fails: fn(usize) -> bool,
+        made: AtomicUsize,
+    }
+
+    impl GraphCapture for Scarce {
+        fn capture(
+            &self,
+            runtime: &Runtime,
+            model: &Arc<OnnxModel>,
+            settings: &SessionSettings,
+        ) -> Result<Box<dyn DeviceSession>, String> {
+            let number = 1 + self.made.fetch_add(1, Ordering::Relaxed);
+            match (self.fails)(number) {
+                true => {
+                    Err("CUDA: DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")".to_owned())
+                }
+                false => Working { is_wrong: false }.capture(runtime, model, settings),
+            }
         }
     }
 
@@ -493,6 +683,136 @@ mod tests {
             for part in ["graph=captured is not used", part] {
                 assert!(text.contains(part), "{text}");
             }
+        }
+    }
+
+    #[test]
+    fn without_the_memory_for_all_copies_there_are_fewer() {
+        let scarce = |fails: fn(usize) -> bool| Scarce {
+            fails,
+            made: AtomicUsize::new(0),
+        };
+        // The second of two sessions cannot be made, and then there is one.
+        let Some((description, reported)) = load_with(scarce(|number| number == 2)) else {
+            return;
+        };
+        assert!(description.contains("graph captured"), "{description}");
+        let [text] = &reported[..] else {
+            panic!("{reported:?}")
+        };
+        for part in [
+            "2 sessions with batches of up to 8",
+            "one session with batches of up to 8",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        let (description, reported) = load_with(scarce(|_| true)).unwrap();
+        assert!(description.contains("graph fused"), "{description}");
+        let [tried, unused] = &reported[..] else {
+            panic!("{reported:?}")
+        };
+        assert!(tried.contains("one session"), "{tried}");
+        for part in [
+            "graph=captured is not used",
+            "lower BackendOptions sessions or batch",
+        ] {
+            assert!(unused.contains(part), "{unused}");
+        }
+    }
+
+    #[test]
+    fn fewer_copies_are_one_session_without_the_largest_batches_unless_the_user_decides() {
+        let fewer = |sessions: usize, sizes: &[usize], text: &str| {
+            let options = BackendOptions::parse(text).unwrap();
+            let plan = SessionPlan {
+                settings: SessionSettings {
+                    batch_sizes: sizes.to_vec(),
+                    ..plan_of_processor().settings
+                },
+                max_sessions: sessions,
+                ..plan_of_processor()
+            };
+            let fewer = with_fewer_copies(&plan, &options)?;
+            Some((fewer.max_sessions, fewer.settings.batch_sizes))
+        };
+        let all = [1, 64, 256, 512, 1024];
+        let few = || vec![1, 64, 256];
+        assert_eq!(fewer(2, &all, ""), Some((1, few())));
+        assert_eq!(fewer(3, &all, "sessions=3"), Some((3, few())));
+        assert_eq!(
+            fewer(2, &all, "batch=1/64/256/512/1024"),
+            Some((1, all.to_vec()))
+        );
+        assert_eq!(fewer(1, &[32, 256], "sessions=1"), None);
+        assert_eq!(fewer(2, &[1024], "sessions=2,batch=1024"), None);
+        assert_eq!(fewer(2, &[1024], ""), Some((1, vec![1024])));
+    }
+
+    #[test]
+    fn a_form_is_kept_if_only_its_reference_lacks_memory() {
+        let forms = (GraphForm::Captured, GraphForm::Plain);
+        let refused = |message: &str| Err(INFO.refused("net", message));
+        let if_it_fits = |reference: Result<Arc<dyn Evaluator>, LoadError>| {
+            with_request("net", &BackendOptions::default(), |request| {
+                if_it_fits(reference, forms, &request).map(|reference| reference.is_some())
+            })
+        };
+        let (found, reported) =
+            if_it_fits(refused("Failed to allocate memory for requested buffer"));
+        assert!(!found.unwrap());
+        let [text] = &reported[..] else {
+            panic!("{reported:?}")
+        };
+        for part in [
+            "graph=captured is used without a comparison with plain",
+            "too little memory",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        let (found, reported) = if_it_fits(refused("invalid graph"));
+        assert!(found.is_err() && reported.is_empty());
+        let (found, reported) = if_it_fits(Ok(Arc::new(HashEvaluator)));
+        assert!(found.unwrap() && reported.is_empty());
+    }
+
+    #[test]
+    fn an_overflow_in_16_bits_is_about_the_backend_and_its_precision() {
+        let overflow = || EvaluateError::NotFinite {
+            network: "net".into(),
+            output: "policy".into(),
+        };
+        let in_16_bits = evaluation_failed(&INFO, "net", true, overflow());
+        assert!(!in_16_bits.is_about_the_network());
+        let text = in_16_bits.to_string();
+        for part in [
+            "backend capturing cannot run net",
+            "policy",
+            "precision=fp32",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(evaluation_failed(&INFO, "net", false, overflow()).is_about_the_network());
+        for (data_type, limits_squares, is_converted, expected) in [
+            (DataType::Float16, false, true, true),
+            (DataType::BFloat16, false, true, true),
+            // An ONNX file keeps its own type.
+            (DataType::Float16, false, false, false),
+            // The provider itself computes in 16 bits.
+            (DataType::Float32, true, false, true),
+            (DataType::Float32, false, true, false),
+        ] {
+            let plan = SessionPlan {
+                data_type,
+                limits_squares,
+                ..plan_of_processor()
+            };
+            let network = Network {
+                onnx: OnnxModel::empty(InputFormat::Classical112),
+                name: "net".into(),
+                sha256: String::new(),
+                is_converted,
+            };
+            assert_eq!(is_half(&plan, &network), expected, "{data_type:?}");
         }
     }
 }

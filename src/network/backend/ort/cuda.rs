@@ -328,7 +328,7 @@ impl GraphCapture for CudaGraphCapture {
 mod tests {
     use super::*;
     use crate::{
-        lc0::{DataType, InputFormat},
+        lc0::{DataType, InputFormat, KernelModel},
         network::backend::{
             ort::session::tests::{named, provider_options},
             pool::session_counts,
@@ -491,14 +491,31 @@ mod tests {
         assert!(error.contains("plain, fused or captured"), "{error}");
     }
 
+    /// Captured models with Scorn's kernels are in memory for all sessions and sizes, other ones for those in use.
     #[test]
     fn copies_of_a_network_in_the_gpus_memory_are_few() {
-        for (bytes, most) in [(9, 8), (LARGE_MODEL, 4)] {
+        let with_kernels = |bytes: usize| OnnxModel {
+            kernels: Some(KernelModel {
+                policy_places: Vec::new(),
+            }),
+            ..model(true, false, bytes)
+        };
+        for (model, copies) in [
+            (model(true, false, 9), 8),
+            (with_kernels(9), 16),
+            (model(true, false, LARGE_MODEL), 4),
+            (with_kernels(LARGE_MODEL), 4),
+            // One session takes all sizes.
+            (model(false, false, 9), 2),
+        ] {
             let mut plan = plan(&options("")).unwrap();
-            fit(&mut plan, &model(true, false, bytes), &options("")).unwrap();
-            let copies = plan.max_sessions * plan.settings.batch_sizes.len();
-            assert!(copies <= most, "{copies}");
-            // Those of sizes that no search uses are not made.
+            fit(&mut plan, &model, &options("")).unwrap();
+            let per_session = match plan.settings.session_per_size {
+                true => plan.settings.batch_sizes.len(),
+                false => 1,
+            };
+            assert_eq!(plan.max_sessions * per_session, copies);
+            // Those of sizes that no search uses are not made, unless they are captured.
             assert!(plan.settings.is_lazy);
         }
     }

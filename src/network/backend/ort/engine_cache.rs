@@ -1,8 +1,8 @@
 //! Where TensorRT keeps the engines that it has built: building one takes minutes, reading one a second.
 //!
-//! Each network has a folder for each combination of what an engine depends on, so that none is ever used for
-//! something else. TensorRT itself distinguishes GPUs of different kinds. An engine that cannot be read all the same
-//! (another patch of TensorRT, a damaged file) is removed and built again, once.
+//! Each network has a folder for each combination of what an engine depends on, the models of the cards among it, so
+//! that none is ever used for something else. An engine that cannot be read all the same (another patch of TensorRT, a
+//! damaged file) is removed and built again, once.
 
 use std::{
     fs,

@@ -4,6 +4,7 @@
 use std::{fs, path::Path};
 
 use super::{
+    cuda_failure::{Cause, CudaFailure},
     engine_cache,
     install::{GPU_INSTALL_COMMAND, InstallPlace, TENSORRT_INSTALL_COMMAND},
     plan::BackendSetupError,
@@ -89,7 +90,8 @@ fn no_driver() -> String {
     format!("there is no NVIDIA driver on this machine ({DRIVER} does not load); {NO_GPU}")
 }
 
-/// What is missing on this machine and how to get it, if that is what ONNX Runtime's message is about.
+/// What is missing on this machine and how to get it, if that is what a message of ONNX Runtime or of
+/// CUDA's driver is about.
 pub fn what_is_missing(message: &str, place: &InstallPlace) -> Option<String> {
     let install_cuda = || place.command_for_library(GPU_INSTALL_COMMAND);
     if let Some(library) = missing_library(message) {
@@ -111,19 +113,25 @@ pub fn what_is_missing(message: &str, place: &InstallPlace) -> Option<String> {
             install_cuda()
         ));
     }
-    let (_, failure) = message.split_once("CUDA failure ")?;
-    let (code, text) = failure.split_once(": ")?;
-    let text = text.split(" ;").next()?.trim();
-    // The numbers are those of CUDA's cudaError.
-    match code {
-        "100" => Some(format!("CUDA finds no NVIDIA GPU ({text}); {NO_GPU}")),
-        "101" => Some(format!(
+    let CudaFailure { cause, text } = CudaFailure::reported_by(message)?;
+    match cause {
+        Cause::NoGpu => Some(format!("CUDA finds no NVIDIA GPU ({text}); {NO_GPU}")),
+        Cause::NoSuchGpu => Some(format!(
             "there is no such GPU ({text}); BackendOptions gpu=0 is the first"
         )),
-        "35" | "36" | "803" | "804" => Some(format!(
-            "the NVIDIA driver is too old for this CUDA ({text}); install a newer driver"
+        Cause::OldDriver => Some(format!(
+            "the NVIDIA driver is too old for this CUDA ({text}); install a newer driver: CUDA 13 needs 580 or newer"
         )),
-        _ => None,
+        Cause::MixedDriver => Some(format!(
+            "the parts of the NVIDIA driver have different versions ({text}); restart the machine, or install the \
+             driver again"
+        )),
+        Cause::UnsupportedGpu => Some(format!(
+            "this CUDA has no code for the GPU ({text}): CUDA 13 needs Turing (2018) or newer; take Backend auto or \
+             onnx-cpu"
+        )),
+        // Nothing is missing; what helps is said where an evaluation fails.
+        Cause::Broken => None,
     }
 }
 
@@ -202,13 +210,6 @@ mod tests {
                  {library}: cannot open shared object file: No such file or directory"
             )
         };
-        let cuda = |failure: &str| {
-            format!(
-                "provider_options_utils.h:187 Parse Failed to parse provider option \"device_id\": \
-                 CUDA failure {failure} ; GPU=-1 ; hostname=vm ; file=/onnxruntime_src/cuda.cc ; line=70 ; \
-                 expr=cudaGetDeviceCount(&num_devices);"
-            )
-        };
         for (message, parts) in [
             (loading(DRIVER), [DRIVER, "driver", "Backend auto"]),
             (
@@ -227,32 +228,72 @@ mod tests {
                     GPU_INSTALL_COMMAND,
                 ],
             ),
+        ] {
+            let text = missing(&message).unwrap();
+            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        }
+        assert_eq!(missing("Invalid graph"), None);
+    }
+
+    #[test]
+    fn failures_of_cuda_are_explained_with_the_next_step() {
+        let runtime = |failure: &str| {
+            format!(
+                "provider_options_utils.h:187 Parse Failed to parse provider option \"device_id\": \
+                 CUDA failure {failure} ; GPU=-1 ; hostname=vm ; file=/onnxruntime_src/cuda.cc ; line=70 ; \
+                 expr=cudaGetDeviceCount(&num_devices);"
+            )
+        };
+        // Captured graphs are the first form to be tried, and begin without ONNX Runtime.
+        let driver = |failure: &str| format!("CUDA: DriverError(CUDA_ERROR_{failure})");
+        for (message, parts) in [
             (
-                cuda("100: no CUDA-capable device is detected"),
-                [
-                    "finds no NVIDIA GPU",
-                    "no CUDA-capable device is detected)",
-                    "Backend auto",
-                ],
+                runtime("100: no CUDA-capable device is detected"),
+                ["finds no NVIDIA GPU", "is detected)", "Backend auto"],
             ),
             (
-                cuda("36: API call is not supported in the installed CUDA driver"),
-                [
-                    "too old",
-                    "not supported in the installed CUDA driver)",
-                    "newer driver",
-                ],
+                driver("NO_DEVICE, \"no CUDA-capable device is detected\""),
+                ["finds no NVIDIA GPU", "is detected)", "Backend auto"],
             ),
             (
-                cuda("101: invalid device ordinal"),
-                ["no such GPU", "invalid", "gpu=0"],
+                runtime("101: invalid device ordinal"),
+                ["no such GPU", "invalid device ordinal)", "gpu=0"],
+            ),
+            (
+                driver("INVALID_DEVICE, \"invalid device ordinal\""),
+                ["no such GPU", "invalid device ordinal)", "gpu=0"],
+            ),
+            (
+                runtime("36: API call is not supported in the installed CUDA driver"),
+                ["too old", "installed CUDA driver)", "580 or newer"],
+            ),
+            (
+                runtime("35: CUDA driver version is insufficient for CUDA runtime version"),
+                ["too old", "insufficient", "580 or newer"],
+            ),
+            (
+                driver("SYSTEM_DRIVER_MISMATCH, \"unsupported combination\""),
+                ["different versions", "combination)", "restart the machine"],
+            ),
+            (
+                runtime("209: no kernel image is available for execution on the device"),
+                [
+                    "no kernel image",
+                    "Turing (2018)",
+                    "Backend auto or onnx-cpu",
+                ],
             ),
         ] {
             let text = missing(&message).unwrap();
             assert!(parts.iter().all(|part| text.contains(part)), "{text}");
         }
-        assert_eq!(missing(&cuda("2: out of memory")), None);
-        assert_eq!(missing("Invalid graph"), None);
+        for message in [
+            runtime("2: out of memory"),
+            driver("OUT_OF_MEMORY, \"out of memory\""),
+            runtime("700: an illegal memory access was encountered"),
+        ] {
+            assert_eq!(missing(&message), None);
+        }
     }
 
     /// Any library will do to see that one is loaded from where the wheels put theirs: a copy of one that this

@@ -1,6 +1,6 @@
 //! The `tensorrt` backend: engines that TensorRT builds for the network and the GPU, with CUDA for the rest.
 
-use std::{env, sync::Arc};
+use std::{env, path::Path, sync::Arc};
 
 use ort::{ep, session::builder::SessionBuilder};
 
@@ -102,7 +102,8 @@ impl OrtBackend for TensorRt {
         request: &BackendRequest<'_>,
     ) -> Result<(), BackendSetupError> {
         let tensorrt = nvidia::tensorrt_version(runtime);
-        let key = engine_key(&runtime.version(), &tensorrt, plan);
+        let cards = nvidia::cards(Path::new(nvidia::CARDS));
+        let key = engine_key(&runtime.version(), &tensorrt, &cards, plan);
         let engines = find_engines(&key, network, request)?;
         plan.settings.provider = Arc::new(TensorRtProvider {
             engines: Some(engines),
@@ -169,11 +170,14 @@ fn precision(options: &BackendOptions) -> Result<GpuPrecision, BackendSetupError
     GpuPrecision::of(options, &[Fp16, Tf32, Fp32], "fp16, tf32 or fp32")
 }
 
-/// Everything that an engine depends on besides the network: the versions of ONNX Runtime and TensorRT, and of the
-/// plan the GPU, the precision and the batch sizes.
-fn engine_key(runtime: &str, tensorrt: &str, plan: &SessionPlan) -> String {
+/// Everything that an engine depends on besides the network: the versions of ONNX Runtime and TensorRT, the models of
+/// the cards, and of the plan the number of the GPU, the precision and the batch sizes.
+fn engine_key(runtime: &str, tensorrt: &str, cards: &str, plan: &SessionPlan) -> String {
     let sizes = &plan.settings.batch_sizes;
-    format!("{runtime} TensorRT {tensorrt} {} {sizes:?}", plan.device)
+    format!(
+        "{runtime} TensorRT {tensorrt} {} {sizes:?} on {cards}",
+        plan.device
+    )
 }
 
 /// Finds the folder of the network's engines, and reports if they have to be built, which takes minutes. `auto` does
@@ -281,7 +285,7 @@ impl ExecutionProvider for TensorRtProvider {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::fs;
 
     use super::*;
     use crate::{
@@ -373,32 +377,31 @@ mod tests {
         }
     }
 
-    /// The folder of the engines of a network, for these versions of ONNX Runtime and TensorRT and these settings.
-    fn engine_folder(model: &[u8], runtime: &str, tensorrt: &str, text: &str) -> String {
+    /// The folder of the engines of a network, for these versions of ONNX Runtime and TensorRT, these cards and these
+    /// settings.
+    fn engine_folder(model: &[u8], [runtime, tensorrt, cards]: [&str; 3], text: &str) -> String {
         let plan = plan(&options(text), false).unwrap();
-        let key = engine_key(runtime, tensorrt, &plan);
+        let key = engine_key(runtime, tensorrt, cards, &plan);
         let cache = EngineCache::of(model, &key, "engines").unwrap();
         cache.folder().to_string_lossy().into_owned()
     }
 
     #[test]
     fn an_engine_serves_nothing_but_what_it_was_built_for() {
-        let folder = |runtime, tensorrt, text| engine_folder(b"one", runtime, tensorrt, text);
-        let reference = folder("1.31.1", "10.16.1.11", "");
-        assert_eq!(folder("1.31.1", "10.16.1.11", "sessions=1"), reference);
-        let other_network = engine_folder(b"two", "1.31.1", "10.16.1.11", "");
-        for (what, folder) in [
-            ("network", other_network),
-            ("ONNX Runtime", folder("1.32.0", "10.16.1.11", "")),
-            ("TensorRT", folder("1.31.1", "10.15.1.29", "")),
-            ("GPU", folder("1.31.1", "10.16.1.11", "gpu=1")),
-            (
-                "precision",
-                folder("1.31.1", "10.16.1.11", "precision=tf32"),
-            ),
-            ("sizes", folder("1.31.1", "10.16.1.11", "batch=1/16")),
+        let (runtime, tensorrt, card) = ("1.31.1", "10.16.1.11", "NVIDIA L4");
+        let machine = [runtime, tensorrt, card];
+        let reference = engine_folder(b"one", machine, "");
+        assert_eq!(engine_folder(b"one", machine, "sessions=1"), reference);
+        for (what, model, machine, text) in [
+            ("network", b"two", machine, ""),
+            ("ONNX Runtime", b"one", ["1.32.0", tensorrt, card], ""),
+            ("TensorRT", b"one", [runtime, "10.15.1.29", card], ""),
+            ("card", b"one", [runtime, tensorrt, "NVIDIA A2"], ""),
+            ("GPU", b"one", machine, "gpu=1"),
+            ("precision", b"one", machine, "precision=tf32"),
+            ("sizes", b"one", machine, "batch=1/16"),
         ] {
-            assert_ne!(folder, reference, "{what}");
+            assert_ne!(engine_folder(model, machine, text), reference, "{what}");
         }
     }
 

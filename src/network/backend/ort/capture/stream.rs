@@ -85,7 +85,7 @@ pub fn capture_all(
     _alone: &MutexGuard<'_, ()>,
 ) -> Result<(), String> {
     let mut expected: Vec<Vec<f32>> = vec![Vec::new(); count];
-    // The largest first: the others fit into its memory.
+    // The largest first: with one session for all sizes, the others fit into its memory.
     for place in (0..count).rev() {
         write_sample(&mut stream.buffers(place)?);
         for _ in 0..RUNS_BEFORE {

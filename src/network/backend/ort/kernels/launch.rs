@@ -154,7 +154,9 @@ impl Kernels {
 impl Drop for Kernels {
     fn drop(&mut self) {
         if self.context.bind_to_thread().is_ok() {
-            // SAFETY: the streams that used it are gone. An error has no remedy.
+            // SAFETY: nothing uses it any more. The operators own it, and the sessions of a stream own those: it goes
+            // with them, before their stream, but after the captured graphs and when no work is queued. An error has
+            // no remedy.
             let _ = unsafe { module::unload(self.module) };
         }
     }
