@@ -9,12 +9,15 @@ use std::{
     time::Duration,
 };
 
-/// Measured times of batches, by size. Between the measured sizes the time grows evenly; beyond the largest, and below
-/// the smallest, it is in proportion.
+/// Measured times of batches, by size. On a device that takes batches of any size, the time grows evenly between the
+/// measured sizes; beyond the largest, and below the smallest, it is in proportion. On a device with
+/// [some sizes](BatchTimes::with_sizes), a batch takes the time of the runs that it is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchTimes {
     /// On a device that nobody else uses.
     points: Vec<(usize, Duration)>,
+    /// The sizes that the device has, ascending; empty if it takes any.
+    sizes: Vec<usize>,
     /// What each batch takes longer at present.
     delay: Duration,
 }
@@ -33,20 +36,42 @@ impl BatchTimes {
         }
         (!points.is_empty()).then_some(BatchTimes {
             points,
+            sizes: Vec::new(),
             delay: Duration::ZERO,
         })
+    }
+
+    /// The same times of a device that has these sizes alone (ascending): other batches are padded or split, as
+    /// [`next_run`] says. Without any, it takes all sizes.
+    pub fn with_sizes(self, sizes: &[usize]) -> BatchTimes {
+        BatchTimes {
+            sizes: sizes.to_vec(),
+            ..self
+        }
     }
 
     /// The same times while every batch takes so much longer.
     pub fn with_delay(&self, delay: Duration) -> BatchTimes {
         BatchTimes {
-            points: self.points.clone(),
             delay,
+            ..self.clone()
         }
     }
 
     /// The time of a batch of `size` positions without delay.
     pub fn of(&self, size: usize) -> Duration {
+        let (mut time, mut rest) = (Duration::ZERO, size);
+        while rest > 0 {
+            let run = next_run(&self.sizes, rest).clamp(1, rest);
+            let padded = self.sizes.iter().find(|&&size| size >= run);
+            time += self.of_run(padded.copied().unwrap_or(run));
+            rest -= run;
+        }
+        time
+    }
+
+    /// The time of one run.
+    fn of_run(&self, size: usize) -> Duration {
         let points = &self.points;
         let above = points.partition_point(|&(measured, _)| measured < size);
         match (
@@ -64,6 +89,11 @@ impl BatchTimes {
         }
     }
 
+    /// The sizes that the device has, ascending; none if it takes any.
+    pub fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
     /// The largest batch that was measured.
     pub fn largest(&self) -> usize {
         self.points.last().map_or(1, |point| point.0)
@@ -77,14 +107,39 @@ impl BatchTimes {
     /// The largest batch that takes at most `share` more time than a single position, without delay.
     pub fn nearly_free(&self, share: f64) -> usize {
         let limit = self.of(1).mul_f64(1.0 + share);
-        let sizes = (0..)
-            .map(|bits| 1 << bits)
-            .take_while(|&size| size <= self.largest());
-        sizes
-            .take_while(|&size| self.of(size) <= limit)
-            .last()
-            .unwrap_or(1)
+        let is_free = |&size: &usize| size <= self.largest() && self.of(size) <= limit;
+        let free = match &self.sizes[..] {
+            [] => (0..).map(|bits| 1 << bits).take_while(is_free).last(),
+            sizes => sizes.iter().copied().take_while(is_free).last(),
+        };
+        free.unwrap_or(1)
     }
+}
+
+/// The fixed cost of a run, in positions that could be computed in the same time.
+const COST_OF_A_RUN: usize = 64;
+
+/// How many of `rows` positions to compute in the next run, on a device with these sizes (ascending): one run that is
+/// padded, or several that are not, whichever costs less. All, if there are no sizes.
+pub fn next_run(sizes: &[usize], rows: usize) -> usize {
+    best_run(sizes, rows).0
+}
+
+/// The size of the next run, and the cost of all runs together.
+fn best_run(sizes: &[usize], rows: usize) -> (usize, usize) {
+    let padded = sizes.iter().find(|&&size| size >= rows);
+    let padded = padded.map(|&size| (rows, size + COST_OF_A_RUN));
+    let full = sizes.iter().rfind(|&&size| size < rows).map(|&size| {
+        let (runs, rest) = (rows / size, rows % size);
+        let rest = if rest == 0 {
+            0
+        } else {
+            best_run(sizes, rest).1
+        };
+        (size, runs * (size + COST_OF_A_RUN) + rest)
+    });
+    let runs = [padded, full].into_iter().flatten();
+    runs.min_by_key(|&(_, cost)| cost).unwrap_or((rows, 0))
 }
 
 /// What batches take longer than was measured on the device alone: other programs use it, too, or its clock is slower.
@@ -174,6 +229,57 @@ mod tests {
         // 190 + 70 * 15 / 63 = 207 microseconds for 16 positions, 190 + 70 * 31 / 63 = 224 for 32.
         assert_eq!((times.nearly_free(0.1), times.nearly_free(0.2)), (16, 32));
         assert!((times.speed(256) - 256.0 / 440e-6).abs() < 1.0);
+    }
+
+    #[test]
+    fn batches_are_padded_or_cut_whichever_costs_less() {
+        for (rows, first) in [
+            (1, 1),
+            (8, 8),
+            // 64 padded, rather than 8, 8 and 4.
+            (20, 20),
+            // 64 and 1, rather than 256 of which 191 are for nothing.
+            (65, 64),
+            (200, 200),
+            // 256 and 44, rather than 1024.
+            (300, 256),
+            (900, 900),
+            (1024, 1024),
+            (1500, 1024),
+        ] {
+            assert_eq!(next_run(&[8, 64, 256, 1024], rows), first, "{rows}");
+        }
+        assert_eq!((next_run(&[32], 100), next_run(&[], 7)), (32, 7));
+    }
+
+    #[test]
+    fn on_a_device_with_some_sizes_a_batch_takes_the_time_of_its_runs() {
+        let any = times(&[(8, 200), (64, 260), (256, 440), (1024, 1390)]);
+        let some = any.clone().with_sizes(&[8, 64, 256, 1024]);
+        for (size, micros) in [
+            (1, 200),
+            (8, 200),
+            // Padded.
+            (20, 260),
+            (64, 260),
+            (200, 440),
+            // 64 and 1; 256 and 44; 256, 64 and 64.
+            (65, 460),
+            (300, 700),
+            (384, 960),
+            (900, 1390),
+            (1500, 1390 + 880),
+        ] {
+            assert_eq!(some.of(size), Duration::from_micros(micros), "{size}");
+        }
+        assert!(any.speed(384) > any.speed(256) && some.speed(384) < some.speed(256));
+        // 260 microseconds are 30 % more than 200. There is no size between 8 and 64.
+        assert_eq!((any.nearly_free(0.2), some.nearly_free(0.2)), (32, 8));
+        assert_eq!(some.nearly_free(0.35), 64);
+        assert_eq!(
+            some.with_delay(Duration::from_millis(1)).sizes(),
+            some.sizes()
+        );
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! On a device for which all sizes take the same time that is k * b = n / (2 L), and on a processor, where t(b) grows
-//! as b does, the smallest size. Where no times are known, one position is in flight for every 32 visits.
+//! as b does, the smallest size. On a device that has some sizes alone, b is one of them. Where no times are known, one
+//! position is in flight for every 32 visits.
 
 use std::ops::RangeInclusive;
 
@@ -52,9 +53,7 @@ impl BatchPlan {
     pub fn for_times(times: &BatchTimes, in_flight: usize) -> BatchPlan {
         let first = times.nearly_free(FREE_SHARE);
         let mut steps: Vec<(u32, usize)> = vec![(0, first)];
-        let sizes = (0..).flat_map(|bits| [2 << bits, 3 << bits]);
-        let larger = sizes.skip_while(|&size| size <= first);
-        for size in larger.take_while(|&size| size <= times.largest()) {
+        for size in sizes(times).filter(|&size| size > first) {
             // A step that this size overtakes before it begins is none.
             while let [.., _, (begin, before)] = steps[..]
                 && better_from(times, in_flight, before, size).is_some_and(|from| from <= begin)
@@ -105,6 +104,16 @@ impl BatchPlan {
             BatchPlan::Steps(steps) => steps.len() > 1,
         }
     }
+}
+
+/// The sizes of batches that are worth a step, ascending: those that the device has or, if it takes any, enough of them;
+/// none is larger than what was measured.
+fn sizes(times: &BatchTimes) -> impl Iterator<Item = usize> {
+    let own = times.sizes().iter().copied();
+    let any = (0..).flat_map(|bits| [2 << bits, 3 << bits]);
+    let any = any.take_while(|_| times.sizes().is_empty());
+    let largest = times.largest();
+    own.chain(any).take_while(move |&size| size <= largest)
 }
 
 /// The visits of a tree in which batches of `larger` positions begin to bring more than batches of `smaller`; `None` if
@@ -182,6 +191,39 @@ mod tests {
         let sizes = |plan: &BatchPlan| [2000, 5000, 10_000].map(|n| plan.size(n));
         assert_eq!(sizes(&alone), [128, 256, 512]);
         assert_eq!(sizes(&shared), [192, 384, 768]);
+    }
+
+    /// Batches of other sizes are padded or split, so that they gain nothing.
+    #[test]
+    fn on_a_device_with_some_sizes_batches_have_those() {
+        let any = times(&[
+            (1, 0.19),
+            (8, 0.2),
+            (32, 0.23),
+            (64, 0.26),
+            (128, 0.32),
+            (256, 0.44),
+            (512, 0.78),
+            (1024, 1.39),
+        ]);
+        let steps = |times: &BatchTimes| -> Vec<usize> {
+            let plan = BatchPlan::for_times(times, 3);
+            let BatchPlan::Steps(steps) = plan else {
+                panic!("{plan:?} has no steps");
+            };
+            steps.into_iter().map(|(_, size)| size).collect()
+        };
+        assert!(steps(&any).contains(&384));
+        let all = [1, 8, 32, 64, 128, 256, 512, 1024];
+        assert_eq!(
+            steps(&any.clone().with_sizes(&all)),
+            [64, 128, 256, 512, 1024]
+        );
+        let few = steps(&any.clone().with_sizes(&[8, 64, 256, 1024]));
+        assert_eq!(few, [64, 256, 1024]);
+        // The sizes that a user gives need not be powers of two; larger ones than those that were measured do not count.
+        let odd = steps(&any.with_sizes(&[40, 100, 1000, 2000]));
+        assert_eq!(odd, [100, 1000]);
     }
 
     #[test]

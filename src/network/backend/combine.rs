@@ -20,7 +20,7 @@ use super::{
     merged::merged_on_device,
     options::{BackendOptions, OptionsError, Setting},
 };
-use crate::network::{Advice, Batch, EvaluateError, Evaluator, Info, input::View};
+use crate::network::{Advice, Batch, BatchTimes, EvaluateError, Evaluator, Info, input::View};
 
 /// Description of `multiplexing`.
 pub static MULTIPLEXING: BackendInfo = BackendInfo {
@@ -271,8 +271,8 @@ impl Evaluator for Multiplexer {
 
     fn info(&self) -> Info {
         let children = self.children.iter().map(|child| child.evaluator.info());
-        let (descriptions, advice): (Vec<_>, Vec<_>) =
-            children.map(|info| (info.description, info.advice)).unzip();
+        let children: Vec<Info> = children.collect();
+        let descriptions: Vec<&str> = children.iter().map(|info| &*info.description).collect();
         let none = Advice {
             threads: 0,
             minibatch: 1,
@@ -289,7 +289,9 @@ impl Evaluator for Multiplexer {
         };
         Info {
             description: format!("{name}: {}", descriptions.join(" + ")),
-            advice: advice.into_iter().fold(none, sum),
+            advice: children.iter().map(|info| info.advice).fold(none, sum),
+            at_once: children.iter().map(|info| info.at_once).sum(),
+            batch_times: slowest(&children),
             ..Info::default()
         }
     }
@@ -302,6 +304,17 @@ impl Evaluator for Multiplexer {
         let mut children = self.children.iter();
         children.try_for_each(|child| child.evaluator.warm_up(may_continue))
     }
+}
+
+/// The times of the device that evaluates fewest positions a second in its largest batches; `None` if those of any
+/// device are not known.
+fn slowest(devices: &[Info]) -> Option<Arc<BatchTimes>> {
+    let times = devices.iter().map(|device| device.batch_times.clone());
+    let times: Vec<Arc<BatchTimes>> = times.collect::<Option<_>>()?;
+    let speed = |times: &Arc<BatchTimes>| times.speed(times.largest());
+    times
+        .into_iter()
+        .min_by(|one, other| speed(one).total_cmp(&speed(other)))
 }
 
 /// One evaluator checked against another.
@@ -410,7 +423,7 @@ mod tests {
     use crate::{
         chess::{History, moves::legal_moves},
         network::{
-            BatchTimes, Value,
+            Value,
             backend::{BACKENDS, factory::with_request},
             hash::HashEvaluator,
         },
@@ -526,6 +539,39 @@ mod tests {
             assert_eq!(multiplexer.info().advice.threads, 3);
         }
         assert!(Multiplexer::new(Vec::new(), Distribution::LeastBusy).is_none());
+    }
+
+    /// A device that needs so long for 64 positions, if that is known, and computes two batches at once.
+    struct Timed(Option<u64>);
+
+    impl Evaluator for Timed {
+        fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+            HashEvaluator.evaluate(batch)
+        }
+        fn info(&self) -> Info {
+            let times = |micros| BatchTimes::new(vec![(64, Duration::from_micros(micros))]);
+            Info {
+                at_once: self.0.map(|_| 2),
+                batch_times: self.0.and_then(times).map(Arc::new),
+                ..HashEvaluator.info()
+            }
+        }
+    }
+
+    #[test]
+    fn several_devices_have_the_batches_of_the_slowest() {
+        let info = |micros: &[Option<u64>]| {
+            let device = |&micros: &Option<u64>| Arc::new(Timed(micros)) as Arc<dyn Evaluator>;
+            let devices = micros.iter().map(device).collect();
+            let multiplexer = Multiplexer::new(devices, Distribution::LeastBusy);
+            multiplexer.unwrap().info()
+        };
+        let of_64 = |info: &Info| info.batch_times.as_ref().map(|times| times.of(64));
+        let three = info(&[Some(260), Some(900), Some(300)]);
+        assert_eq!(of_64(&three), Some(Duration::from_micros(900)));
+        assert_eq!(three.at_once, Some(6));
+        let unknown = info(&[Some(260), None]);
+        assert_eq!((of_64(&unknown), unknown.at_once), (None, None));
     }
 
     /// Why these `BackendOptions` give no backend.

@@ -103,7 +103,10 @@ impl CachedEvaluator {
         // What computes at once is faster than a cache.
         let has_cache = settings.cache > 0 && !backend.info().computes_at_once;
         let view = backend.view();
-        let sees_colors = matches!(view.encoding, Some(Encoding::Lc0(_)));
+        let sees_colors = matches!(
+            view.encoding,
+            Some(Encoding::Lc0(_) | Encoding::AlphaZero(_))
+        );
         let other_view = View {
             swap_colors: view.swap_colors || settings.swap_colors && sees_colors,
             reads: match has_cache {
@@ -212,7 +215,7 @@ mod tests {
     use super::*;
     use crate::{
         chess::{History, moves::legal_moves},
-        lc0::InputFormat,
+        lc0::{AlphaZeroMoves, InputFormat},
         network::{
             Value, evaluator::evaluate_all, hash::HashEvaluator, input::key::HistoryRead, prior,
         },
@@ -232,14 +235,19 @@ mod tests {
 
     #[test]
     fn colours_are_exchanged_for_the_main_network_alone() {
-        /// All squares for Black to move, none for White.
-        const COLOR_PLANE: usize = 108;
-        let encoding = Encoding::Lc0(InputFormat::Classical112);
+        // The planes that hold all squares for Black to move, none for White.
+        let lc0 = (Encoding::Lc0(InputFormat::Classical112), 108);
+        let alphazero = (Encoding::AlphaZero(AlphaZeroMoves::SquareMajor), 112);
         let mut options = Options::default();
         options.set("SwapColors", "true").unwrap();
         let game = History::default();
         let moves: Vec<_> = legal_moves(game.position()).collect();
-        for (role, colour) in [(Role::Main, u64::MAX), (Role::Opponent, 0)] {
+        for (role, (encoding, color_plane), colour) in [
+            (Role::Main, lc0, u64::MAX),
+            (Role::Opponent, lc0, 0),
+            (Role::Main, alphazero, u64::MAX),
+            (Role::Opponent, alphazero, 0),
+        ] {
             let backend: Arc<dyn Evaluator> = Arc::new(Seeing(View {
                 encoding: Some(encoding),
                 ..View::KEY_ONLY
@@ -248,7 +256,7 @@ mod tests {
             let mut batch = Batch::default();
             evaluator.view().queue(game.plies(), &moves, &mut batch);
             let masks = batch.inputs().masks(encoding.layout(), 0);
-            assert_eq!(masks[COLOR_PLANE], colour);
+            assert_eq!(masks[color_plane], colour, "{encoding:?}");
             assert_eq!(masks[0], 0xff00, "the pawns of the side to move");
         }
     }

@@ -7,7 +7,7 @@
 //!
 //! Planes stay bit masks until [`expand`] writes them as floats into a backend's input buffer.
 
-use shakmaty::{Bitboard, CastlingSide, Chess, Color, Position, Role};
+use shakmaty::{Bitboard, CastlingSide, Chess, Color, Position, Role, Square};
 
 use super::planes::{HISTORY, PLANES, PLANES_PER_STEP, Planes, write_planes};
 use crate::{chess::Ply, lc0::InputFormat, options::HistoryFill};
@@ -213,15 +213,18 @@ pub(super) fn undo_double_step(masks: &mut [u64], first: &Chess, us: Color) {
     masks[pawns] |= 1 << (8 * from_rank + file);
 }
 
-/// The file of the pawn that has just made a double step, 0..=7, where lc0 records it: if a pawn can capture it
-/// pseudo-legally, or if a FEN says so.
+/// The file of the pawn that has just made a double step, 0..=7, where lc0 records it.
 fn en_passant_file(ply: &Ply, set_up: bool) -> Option<u32> {
-    let square = if set_up {
-        ply.position.maybe_ep_square()
-    } else {
-        ply.position.pseudo_legal_ep_square()
-    };
-    square.map(|square| u32::from(square.file()))
+    recorded_en_passant(ply, set_up).map(|square| u32::from(square.file()))
+}
+
+/// The square behind a pawn that has just made a double step, where lc0 records it: if a pawn can capture it
+/// pseudo-legally, or if a FEN says so.
+pub(super) fn recorded_en_passant(ply: &Ply, set_up: bool) -> Option<Square> {
+    match set_up {
+        true => ply.position.maybe_ep_square(),
+        false => ply.position.pseudo_legal_ep_square(),
+    }
 }
 
 pub(super) fn all_if(condition: bool) -> u64 {

@@ -9,6 +9,7 @@
 use shakmaty::{Board, Color, Position, Role};
 
 use super::alphazero::plies_played;
+use super::encoder::recorded_en_passant;
 use super::planes::{HISTORY, PLANES_PER_STEP};
 use crate::{
     chess::Ply,
@@ -39,6 +40,8 @@ pub struct HistoryRead {
     only_repeated: bool,
     /// Whether it also counts: how often positions occurred, and the moves since the start of the game.
     counts: bool,
+    /// Whether the history ends where earlier positions cannot be repeated, so at an en passant square.
+    is_cut: bool,
 }
 
 /// The part of one position that a network reads.
@@ -60,6 +63,7 @@ impl HistoryRead {
         count: HISTORY,
         only_repeated: false,
         counts: false,
+        is_cut: false,
     };
 
     /// Of a network with AlphaZero's planes.
@@ -85,6 +89,7 @@ impl HistoryRead {
             count,
             only_repeated: false,
             counts: false,
+            is_cut: false,
         }
     }
 
@@ -103,6 +108,7 @@ impl HistoryRead {
                     format,
                     InputFormat::CanonicalV2 | InputFormat::CanonicalV2Armageddon
                 ),
+                is_cut: true,
                 ..HistoryRead::ALL
             };
         }
@@ -111,6 +117,7 @@ impl HistoryRead {
             count: 1,
             only_repeated: false,
             counts: false,
+            is_cut: false,
         };
         for (step, seen) in reads.steps.iter_mut().enumerate() {
             let start = step * PLANES_PER_STEP;
@@ -178,7 +185,7 @@ pub fn position_key(line: &[Ply], fill: HistoryFill, reads: &HistoryRead) -> u64
     let us = last.position.turn();
     // The filled history is made from the first position, all of which then counts.
     let is_invented = line.len() < reads.count;
-    let (only_repeated, counts) = (reads.only_repeated, reads.counts);
+    let (only_repeated, counts, is_cut) = (reads.only_repeated, reads.counts, reads.is_cut);
     let reads = if is_invented {
         &HistoryRead::ALL
     } else {
@@ -206,9 +213,12 @@ pub fn position_key(line: &[Ply], fill: HistoryFill, reads: &HistoryRead) -> u64
     let mut context = u64::from(last.rule50()) | (seen.len() as u64) << 32 | (fill as u64) << 40;
     // The en passant square of a position from a FEN undoes a pawn move in the filled history, whether or not a
     // capture is legal; and repetition keys do not include which rook may castle.
-    if seen.len() < reads.count
-        && let Some(square) = line[0].position.maybe_ep_square()
-    {
+    let square = match seen.first() {
+        Some(first) if is_cut => recorded_en_passant(first, seen.len() == line.len()),
+        Some(first) if is_invented => first.position.maybe_ep_square(),
+        _ => None,
+    };
+    if let Some(square) = square {
         context |= u64::from(square.to_u32() + 1) << 48;
     }
     let rooks = last.position.castles().castling_rights().0;
@@ -322,7 +332,10 @@ mod tests {
         );
         assert_eq!(
             HistoryRead::of(InputFormat::Canonical, PlaneSet::from_iter([0])),
-            HistoryRead::ALL
+            HistoryRead {
+                is_cut: true,
+                ..HistoryRead::ALL
+            }
         );
         assert!(HistoryRead::of(InputFormat::CanonicalV2, PlaneSet::ALL).only_repeated);
         let short = little_read();
@@ -357,6 +370,48 @@ mod tests {
         });
         assert_eq!(repeated[0], other[0]);
         assert_ne!(repeated[1], other[1]);
+    }
+
+    #[test]
+    fn formats_that_cut_the_history_do_so_at_an_en_passant_square() {
+        // Eight positions, the first from a FEN with a square or none.
+        let knights = |square: &str| {
+            let fen = format!("4k1n1/8/8/8/4P3/8/8/4K1N1 b - {square} 0 1");
+            game(&fen, "g8f6 g1f3 e8d8 e1d1 d8c8 d1c1 c8b8")
+        };
+        // A double step whose capture is no legal move, as that pawn is pinned, or two single ones; then seven moves.
+        let pinned = |(rank, step): (&str, &str)| {
+            let fen = format!("3k4/8/8/8/3p4/{rank}/3R3K w - - 0 1");
+            game(&fen, &format!("{step} d8c7 h1g1 c7b7 g1f1 b7a7 f1e1 a7a8"))
+        };
+        let pairs = [
+            ["e3", "-"].map(knights),
+            [("8/4P3", "e2e4"), ("4P3/8", "e3e4")].map(pinned),
+        ];
+        let canonical = HistoryRead::of(InputFormat::Canonical, PlaneSet::ALL);
+        for games in &pairs {
+            let planes = |format| {
+                let [one, other] = games
+                    .each_ref()
+                    .map(|game| encode(game.plies(), format, HistoryFill::FenOnly).masks);
+                one == other
+            };
+            let keys = |reads: &HistoryRead, later: bool| {
+                let [one, other] = games.each_ref().map(|game| {
+                    let mut game = game.clone();
+                    if later {
+                        let moves: Vec<_> = legal_moves(game.position()).collect();
+                        game.push(moves[0]);
+                    }
+                    position_key(game.plies(), HistoryFill::FenOnly, reads)
+                });
+                one == other
+            };
+            assert!(!planes(InputFormat::Canonical) && !keys(&canonical, false));
+            // Other formats do not, and a move later the square is too long ago.
+            assert!(planes(InputFormat::Classical112) && keys(&HistoryRead::ALL, false));
+            assert!(keys(&canonical, true));
+        }
     }
 
     /// Short random games with few different moves, so that several move orders lead to the same positions.

@@ -28,6 +28,8 @@ use crate::{
     version::VERSION,
 };
 
+pub(super) use crate::network::batch_times::next_run;
+
 /// The GPU.
 pub(super) const GPU: Setting = Setting {
     key: "gpu",
@@ -46,7 +48,7 @@ pub(super) const SESSIONS: Setting = Setting {
 const DEFAULT_SESSIONS: usize = 2;
 const MAX_SESSIONS: usize = 4;
 
-/// The sizes of the batches that are timed; the cache of times needs that of 64.
+/// The sizes of the batches that are timed where a session takes any.
 const TIMED_BATCHES: [usize; 5] = [1, 16, 64, TIMED_BATCH, 4 * TIMED_BATCH];
 
 /// A search has no batch that takes longer: it would stop too late.
@@ -57,9 +59,6 @@ const MAX_TIMED_OF_FAST_CARDS: Duration = Duration::from_millis(5);
 
 /// The size of the batch by which a GPU is timed.
 pub(super) const TIMED_BATCH: usize = 256;
-
-/// The fixed cost of a run, in positions that could be computed in the same time.
-const COST_OF_A_RUN: usize = 64;
 
 /// The numeric type of a GPU's computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +164,9 @@ pub(super) fn tune(
     cache: Option<&TimesCache>,
 ) -> Result<(), EvaluateError> {
     let time_of = |size| evaluator.time_of(size);
-    let times = BatchTimes::new(cached_or_measured(cache, time_of, || measure(evaluator))?);
+    let sizes = cache.map_or(&[][..], TimesCache::sizes);
+    let times = cached_or_measured(cache, time_of, || measure(sizes, time_of))?;
+    let times = BatchTimes::new(times).map(|times| times.with_sizes(sizes));
     let time = times
         .as_ref()
         .map_or(Duration::ZERO, |times| times.of(TIMED_BATCH));
@@ -178,67 +179,64 @@ pub(super) fn tune(
     Ok(())
 }
 
-/// Times batches of several sizes.
-fn measure(evaluator: &NetworkEvaluator) -> Result<Times, EvaluateError> {
-    let mut times = Vec::new();
-    for size in TIMED_BATCHES {
-        let time = match evaluator.time_of(size) {
+/// Times batches of a session's sizes (ascending), or of several if it takes any.
+fn measure(
+    sizes: &[usize],
+    time_of: impl Fn(usize) -> Result<Duration, EvaluateError>,
+) -> Result<Times, EvaluateError> {
+    let mut times = Times::new();
+    let timed: &[usize] = match sizes {
+        [] => &TIMED_BATCHES,
+        sizes => sizes,
+    };
+    for &size in timed {
+        let time = match time_of(size) {
             Ok(time) => time,
             // A card may lack the memory for a batch that it was not asked for.
-            Err(_) if size > TIMED_BATCH => break,
+            Err(_) if size > TIMED_BATCH && !times.is_empty() => break,
             Err(error) => return Err(error),
         };
         if time > MAX_TIMED && !times.is_empty() {
             break;
         }
         times.push((size, time));
-        if size == TIMED_BATCH && time > MAX_TIMED_OF_FAST_CARDS {
+        let share = TIMED_BATCH as f64 / size as f64;
+        if size >= TIMED_BATCH && time.mul_f64(share) > MAX_TIMED_OF_FAST_CARDS {
             break;
         }
     }
     Ok(times)
 }
 
-/// Where the times of a network's batches are kept, on a backend whose libraries have these versions.
+/// The batches of a network that are timed and where their times are kept, on a backend whose libraries have these
+/// versions.
 pub(super) fn times_cache(
     model: &OnnxModel,
     (plan, form): (&SessionPlan, GraphForm),
     versions: &str,
 ) -> Option<TimesCache> {
     let cards = nvidia::cards(Path::new(nvidia::CARDS));
-    let SessionPlan {
-        settings, device, ..
-    } = plan;
-    let sizes = &settings.batch_sizes;
-    let key = format!(
-        "{VERSION} {versions} {device} {:?} {} {sizes:?} on {cards}",
+    let sizes = match model.batch {
+        Some(fixed) => vec![fixed],
+        None => plan.settings.batch_sizes.clone(),
+    };
+    let settings = times_key((plan, form), &sizes, versions);
+    let settings = format!("{settings} on {cards}");
+    Some(TimesCache::of(&model.bytes, &settings, sizes))
+}
+
+/// What the times of a network's batches depend on besides the network and the cards.
+fn times_key((plan, form): (&SessionPlan, GraphForm), sizes: &[usize], versions: &str) -> String {
+    let capture = plan.capture.as_ref();
+    // It also says how a thread waits for a batch.
+    let capture = capture.filter(|_| form == GraphForm::Captured);
+    format!(
+        "{VERSION} {versions} {} {:?} {} {sizes:?} {:?} {capture:?}",
+        plan.device,
         plan.data_type,
-        form.name()
-    );
-    TimesCache::of(&model.bytes, &key)
-}
-
-/// How many of `rows` positions to compute in the next run, of a session with these sizes (ascending): one run that is
-/// padded, or several that are not, whichever costs less.
-pub(super) fn next_run(sizes: &[usize], rows: usize) -> usize {
-    best_run(sizes, rows).0
-}
-
-/// The size of the next run, and the cost of all runs together.
-fn best_run(sizes: &[usize], rows: usize) -> (usize, usize) {
-    let padded = sizes.iter().find(|&&size| size >= rows);
-    let padded = padded.map(|&size| (rows, size + COST_OF_A_RUN));
-    let full = sizes.iter().rfind(|&&size| size < rows).map(|&size| {
-        let (runs, rest) = (rows / size, rows % size);
-        let rest = if rest == 0 {
-            0
-        } else {
-            best_run(sizes, rest).1
-        };
-        (size, runs * (size + COST_OF_A_RUN) + rest)
-    });
-    let runs = [padded, full].into_iter().flatten();
-    runs.min_by_key(|&(_, cost)| cost).unwrap_or((rows, 0))
+        form.name(),
+        plan.settings.provider,
+    )
 }
 
 /// The batch size that suits a card which needs so long for [`TIMED_BATCH`] positions: a batch should take some
@@ -292,7 +290,11 @@ pub(super) fn flag(options: &BackendOptions, key: &str) -> Result<bool, BackendS
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::{cuda_provider::CudaProvider, plan::GraphCapture, runtime::Runtime},
+        *,
+    };
+    use crate::network::backend::pool::DeviceSession;
 
     #[test]
     fn a_flag_is_true_or_false_in_any_case() {
@@ -305,25 +307,88 @@ mod tests {
         assert!(error.contains("packed=Yes is not true or false"), "{error}");
     }
 
+    /// What is measured of a card with these milliseconds by batch size; larger batches fail.
+    fn measured(sizes: &[usize], milliseconds: &[(usize, f64)]) -> Vec<usize> {
+        let time_of = |size| {
+            let known = milliseconds.iter().find(|(of, _)| *of >= size);
+            let time = known.map(|(_, time)| Duration::from_secs_f64(time / 1000.0));
+            time.ok_or_else(|| EvaluateError::Panicked {
+                message: "out of memory".into(),
+            })
+        };
+        let times = measure(sizes, time_of).unwrap();
+        times.into_iter().map(|(size, _)| size).collect()
+    }
+
     #[test]
-    fn batches_are_padded_or_cut_whichever_costs_less() {
-        for (rows, first) in [
-            (1, 1),
-            (8, 8),
-            // 64 padded, rather than 8, 8 and 4.
-            (20, 20),
-            // 64 and 1, rather than 256 of which 191 are for nothing.
-            (65, 64),
-            (200, 200),
-            // 256 and 44, rather than 1024.
-            (300, 256),
-            (900, 900),
-            (1024, 1024),
-            (1500, 1024),
-        ] {
-            assert_eq!(next_run(&[8, 64, 256, 1024], rows), first, "{rows}");
+    fn the_sizes_of_a_session_are_timed_as_far_as_a_search_can_use_them() {
+        let sizes = [1, 8, 32, 64, 128, 256, 512, 1024];
+        let fast = [(64, 0.26), (256, 0.44), (1024, 1.39)];
+        assert_eq!(measured(&sizes, &fast), sizes);
+        assert_eq!(measured(&[32, 256], &fast), [32, 256]);
+        assert_eq!(measured(&[], &fast), TIMED_BATCHES);
+        // Too little memory for 1024 positions, and for 512.
+        assert_eq!(measured(&sizes, &[(512, 0.9)]), sizes[..7]);
+        assert_eq!(measured(&sizes, &[(256, 0.9)]), sizes[..6]);
+        // 256 positions in more than 5 milliseconds gain little from larger batches.
+        let slow = [(128, 5.6), (256, 9.9), (1024, 34.0)];
+        assert_eq!(measured(&sizes, &slow), sizes[..6]);
+        assert_eq!(measured(&[1, 500, 1000], &slow), [1, 500]);
+        // No batch of a search takes more than 100.
+        let slower = [(32, 60.0), (1024, 110.0)];
+        assert_eq!(measured(&sizes, &slower), sizes[..3]);
+        assert_eq!(measured(&[256], &slower), [256]);
+    }
+
+    /// Captures nothing, and is named by a number.
+    #[derive(Debug)]
+    struct NoCapture(#[expect(dead_code, reason = "it is shown")] usize);
+
+    impl GraphCapture for NoCapture {
+        fn capture(
+            &self,
+            _: &Runtime,
+            _: &Arc<OnnxModel>,
+            _: &SessionSettings,
+        ) -> Result<Box<dyn DeviceSession>, String> {
+            Err("nothing is captured".to_owned())
         }
-        assert_eq!((next_run(&[32], 100), next_run(&[], 7)), (32, 7));
+    }
+
+    #[test]
+    fn times_are_kept_for_each_setting_on_which_they_depend() {
+        let key = |nhwc: bool, spin: usize, form: GraphForm, sizes: &[usize]| {
+            let provider = CudaProvider {
+                device: 0,
+                tf32: true,
+                nhwc,
+            };
+            let gpu = GpuPlan {
+                provider: Arc::new(provider),
+                data_type: DataType::Float16,
+                limits_squares: false,
+                device: "CUDA GPU 0".to_owned(),
+                batch_sizes: sizes,
+            };
+            let plan = SessionPlan {
+                capture: Some(Arc::new(NoCapture(spin))),
+                ..plan(&BackendOptions::default(), gpu).unwrap()
+            };
+            times_key((&plan, form), sizes, "1.31.1")
+        };
+        let first = key(false, 0, GraphForm::Captured, &[1, 8]);
+        assert_eq!(key(false, 0, GraphForm::Captured, &[1, 8]), first);
+        for other in [
+            key(true, 0, GraphForm::Captured, &[1, 8]),
+            key(false, 50, GraphForm::Captured, &[1, 8]),
+            key(false, 0, GraphForm::Fused, &[1, 8]),
+            key(false, 0, GraphForm::Captured, &[1, 64]),
+        ] {
+            assert_ne!(other, first);
+        }
+        // Only captured batches are waited for in such a way.
+        let fused = |spin| key(false, spin, GraphForm::Fused, &[1, 8]);
+        assert_eq!(fused(0), fused(50));
     }
 
     #[test]

@@ -23,8 +23,8 @@ const MAX_BATCH_SIZE: usize = 4096;
 /// Batch sizes to prepare; each backend has its own default.
 pub(super) const BATCH: Setting = Setting {
     key: "batch",
-    meaning: "batch sizes to prepare, such as `1/16/64` (at most 4096); smaller batches are padded, and on GPUs split \
-        where that is cheaper",
+    meaning: "batch sizes to prepare, such as `1/16/64` (at most 4096); smaller batches are padded, and on NVIDIA GPUs \
+        split where that is cheaper",
     default: "any",
 };
 

@@ -1,9 +1,10 @@
 //! Where the times of a GPU's batches are kept, so that a search has the same batches whatever the card was doing while
 //! the network was loaded.
 //!
-//! Each network has a file for each combination of what the times depend on: cards, number of the card, backend,
-//! precision, batch sizes, and the versions of the libraries. They are measured anew if there is no such file, or if
-//! 64 positions now take a third more or less time than the file says.
+//! Each network has a file for each combination of what the times depend on: cards, number of the card, backend and its
+//! settings, form of the graph, precision, batch sizes, and the versions of the libraries. They are measured anew if
+//! there is no such file, or if the smallest batch or one of 64 positions (or of the next size) now takes a third more or
+//! less time than the file says.
 
 use std::{
     fs,
@@ -17,7 +18,8 @@ use crate::{
     network::EvaluateError,
 };
 
-/// The batch that shows whether the times of the file still hold.
+/// The batch that, with the smallest one, shows whether the times of the file still hold; if there is none of this size,
+/// the next larger one, or else the largest.
 const CHECKED_BATCH: usize = 64;
 
 /// Times that differ by more than this factor are not the same.
@@ -29,28 +31,39 @@ const MAX_BYTES: u64 = 1 << 12;
 /// Times of batches, by size.
 pub(super) type Times = Vec<(usize, Duration)>;
 
-/// The file of the times of one network.
+/// The batches of one network that are timed, and the file of their times.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TimesCache {
-    path: PathBuf,
+    /// `None` if the user has no cache folder: nothing is kept then.
+    path: Option<PathBuf>,
+    sizes: Vec<usize>,
 }
 
 impl TimesCache {
-    /// For a model and these settings (whatever else the times depend on), in the user's cache folder; `None` if the
-    /// user has none.
-    pub(super) fn of(model: &[u8], settings: &str) -> Option<TimesCache> {
-        let folder = user_cache()?.join("batch-times");
-        Some(TimesCache::at(folder.join(folder_name(model, settings))))
+    /// For a model, these settings (whatever else the times depend on) and the sizes of its batches (ascending; none if
+    /// it takes any), in the user's cache folder.
+    pub(super) fn of(model: &[u8], settings: &str, sizes: Vec<usize>) -> TimesCache {
+        let folder = user_cache().map(|cache| cache.join("batch-times"));
+        TimesCache {
+            path: folder.map(|folder| folder.join(folder_name(model, settings))),
+            sizes,
+        }
     }
 
-    /// In this file.
-    fn at(path: PathBuf) -> TimesCache {
-        TimesCache { path }
+    /// The sizes of the network's batches, ascending; none if it takes any.
+    pub(super) fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    /// The batch that is checked besides the smallest one has at least this size.
+    fn checked_batch(&self) -> usize {
+        let largest = self.sizes.last().copied();
+        largest.map_or(CHECKED_BATCH, |largest| largest.min(CHECKED_BATCH))
     }
 
     /// The times in the file; `None` if there is none, or it is damaged.
     fn read(&self) -> Option<Times> {
-        let bytes = files::read(&self.path, MAX_BYTES).ok()?;
+        let bytes = files::read(self.path.as_ref()?, MAX_BYTES).ok()?;
         let text = str::from_utf8(&bytes).ok()?;
         let time = |line: &str| {
             let (size, nanoseconds) = line.split_once(' ')?;
@@ -63,11 +76,12 @@ impl TimesCache {
 
     /// Keeps these times. What cannot be written is measured the next time, too.
     fn write(&self, times: &[(usize, Duration)]) {
+        let Some(path) = &self.path else { return };
         let line = |(size, time): &(usize, Duration)| format!("{size} {}\n", time.as_nanos());
         let text: String = times.iter().map(line).collect();
-        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let folder = path.parent().unwrap_or(Path::new("."));
         if fs::create_dir_all(folder).is_ok() {
-            let _ = output::write(&self.path, text.as_bytes(), true, &[]);
+            let _ = output::write(path, text.as_bytes(), true, &[]);
         }
     }
 }
@@ -78,13 +92,12 @@ impl TimesCache {
 /// Those of `time_of`, which measures one size, and of `measure`.
 pub(super) fn cached_or_measured(
     cache: Option<&TimesCache>,
-    mut time_of: impl FnMut(usize) -> Result<Duration, EvaluateError>,
+    time_of: impl Fn(usize) -> Result<Duration, EvaluateError>,
     measure: impl FnOnce() -> Result<Times, EvaluateError>,
 ) -> Result<Times, EvaluateError> {
-    let cached = cache.and_then(TimesCache::read);
-    if let Some(times) = cached
-        && let Some(&(size, before)) = times.iter().find(|(size, _)| *size == CHECKED_BATCH)
-        && is_as_before(time_of(size)?, before)
+    if let Some(cache) = cache
+        && let Some(times) = cache.read()
+        && still_hold(&times, cache.checked_batch(), time_of)?
     {
         return Ok(times);
     }
@@ -95,38 +108,74 @@ pub(super) fn cached_or_measured(
     Ok(times)
 }
 
-/// Whether a batch takes the time that it took before.
-fn is_as_before(now: Duration, before: Duration) -> bool {
+/// Whether the smallest batch, and the first one of at least `larger` positions, take the time that they took before;
+/// not if there is no such batch.
+fn still_hold(
+    times: &[(usize, Duration)],
+    larger: usize,
+    time_of: impl Fn(usize) -> Result<Duration, EvaluateError>,
+) -> Result<bool, EvaluateError> {
+    let larger = times.iter().find(|(size, _)| *size >= larger);
+    let (Some(larger), Some(smallest)) = (larger, times.first()) else {
+        return Ok(false);
+    };
+    let is_as_before = |&(size, before): &(usize, Duration)| -> Result<bool, EvaluateError> {
+        Ok(is_near(time_of(size)?, before))
+    };
+    Ok(is_as_before(larger)? && (smallest == larger || is_as_before(smallest)?))
+}
+
+/// Whether these are times of the same batch on the same card.
+fn is_near(now: Duration, before: Duration) -> bool {
     let (now, before) = (now.as_secs_f64(), before.as_secs_f64());
     now <= before * TOLERANCE && before <= now * TOLERANCE
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
 
-    /// What a card with these microseconds for 64 positions takes: the times, and whether they were measured anew.
+    /// A file of times of batches of these sizes.
+    fn cache(path: PathBuf, sizes: &[usize]) -> TimesCache {
+        TimesCache {
+            path: Some(path),
+            sizes: sizes.to_vec(),
+        }
+    }
+
+    /// The times of a card that needs these microseconds for one position and for more, whether they were measured
+    /// anew, and what was checked before.
+    fn times_on(cache: &TimesCache, [one, more]: [u64; 2]) -> (Times, bool, Vec<usize>) {
+        let [one, more] = [one, more].map(Duration::from_micros);
+        let (mut is_measured, checked) = (false, RefCell::new(Vec::new()));
+        let time_of = |size| {
+            checked.borrow_mut().push(size);
+            Ok(if size == 1 { one } else { more })
+        };
+        let times = cached_or_measured(Some(cache), time_of, || {
+            is_measured = true;
+            let sizes: &[usize] = match &cache.sizes[..] {
+                [] => &[1, 64, 256],
+                sizes => sizes,
+            };
+            let time = |&size: &usize| (size, if size == 1 { one } else { more });
+            Ok(sizes.iter().map(time).collect())
+        });
+        (times.unwrap(), is_measured, checked.into_inner())
+    }
+
+    /// The times of a card with these microseconds for 64 positions, and whether they were measured anew.
     fn times(cache: &TimesCache, microseconds: u64) -> (Times, bool) {
-        let mut is_measured = false;
-        let time = Duration::from_micros(microseconds);
-        let times = cached_or_measured(
-            Some(cache),
-            |size| {
-                assert_eq!(size, CHECKED_BATCH);
-                Ok(time)
-            },
-            || {
-                is_measured = true;
-                Ok(vec![(1, time / 2), (CHECKED_BATCH, time), (256, 2 * time)])
-            },
-        );
-        (times.unwrap(), is_measured)
+        let (times, is_measured, _) = times_on(cache, [microseconds / 2, microseconds]);
+        (times, is_measured)
     }
 
     #[test]
     fn times_are_measured_once_and_again_when_the_card_is_another() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = TimesCache::at(folder.path().join("made/when/needed"));
+        let cache = cache(folder.path().join("made/when/needed"), &[]);
         let (first, is_measured) = times(&cache, 260);
         assert!(is_measured);
         // A busy card is a little slower: the times stay those of the first measurement.
@@ -140,11 +189,42 @@ mod tests {
     }
 
     #[test]
+    fn an_accident_at_the_smallest_batch_is_found_when_the_file_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = cache(folder.path().join("times"), &[1, 32, 64, 128]);
+        assert!(times_on(&cache, [1000, 260]).1);
+        let (found, is_measured, checked) = times_on(&cache, [190, 260]);
+        assert!(is_measured);
+        assert_eq!(checked, [64, 1]);
+        assert_eq!(found[0], (1, Duration::from_micros(190)));
+        assert!(!times_on(&cache, [190, 260]).1);
+    }
+
+    #[test]
+    fn batches_that_there_are_show_whether_times_hold() {
+        let folder = tempfile::tempdir().unwrap();
+        for (sizes, expected) in [
+            (&[][..], &[64, 1][..]),
+            (&[8, 64, 256], &[64, 8]),
+            (&[32, 256], &[256, 32]),
+            (&[8, 16], &[16, 8]),
+            (&[16], &[16]),
+        ] {
+            let cache = cache(folder.path().join(format!("{sizes:?}")), sizes);
+            assert!(times_on(&cache, [190, 260]).1, "{sizes:?}");
+            let (_, is_measured, checked) = times_on(&cache, [190, 260]);
+            assert!(!is_measured, "{sizes:?}");
+            assert_eq!(checked, expected, "{sizes:?}");
+        }
+    }
+
+    #[test]
     fn a_damaged_file_is_measured_and_written_anew() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = TimesCache::at(folder.path().join("times"));
-        for damage in ["", "64", "64 x\n", "1 5\n64 -1\n", "1 95000\n", "\u{0}"] {
-            fs::write(&cache.path, damage).unwrap();
+        let path = folder.path().join("times");
+        let cache = cache(path.clone(), &[]);
+        for damage in ["", "64", "64 x\n", "1 5\n64 -1\n", "1 130000\n", "\u{0}"] {
+            fs::write(&path, damage).unwrap();
             assert!(times(&cache, 260).1, "{damage:?}");
             assert!(!times(&cache, 260).1, "{damage:?}");
         }
@@ -154,8 +234,14 @@ mod tests {
     fn times_that_cannot_be_kept_are_measured_each_time() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("file"), "").unwrap();
-        let cache = TimesCache::at(folder.path().join("file/times"));
-        assert!(times(&cache, 260).1 && times(&cache, 260).1);
+        let unwritable = cache(folder.path().join("file/times"), &[]);
+        let nowhere = TimesCache {
+            path: None,
+            sizes: Vec::new(),
+        };
+        for cache in [unwritable, nowhere] {
+            assert!(times(&cache, 260).1 && times(&cache, 260).1);
+        }
         let fails = |_| -> Result<Duration, EvaluateError> { unreachable!("there is no file") };
         let measured = cached_or_measured(None, fails, || Ok(vec![(1, Duration::from_micros(5))]));
         assert_eq!(measured.unwrap().len(), 1);
