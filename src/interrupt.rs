@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM as a wish to end soon, with what has been reached, in place of an end at once.
+//! Ctrl-C and SIGTERM ask for an orderly end, with what has been reached; a second one ends the process.
 
 use std::{
     io,
