@@ -85,6 +85,22 @@ fn identifies_itself() {
     assert!(session.end().is_empty());
 }
 
+#[test]
+fn buttons_drop_the_tree() {
+    let mut session = Session::new();
+    for button in ["ClearTree", "Clear Hash"] {
+        for (setting, nodes) in [("", 500), (&*format!("setoption name {button}"), 1)] {
+            session.go("go nodes 500");
+            session.send(setting);
+            let (_, lines) = session.go("go nodes 1");
+            let expected = format!(" nodes {nodes} ");
+            let is_expected = |line: &String| line.contains(&expected);
+            assert!(lines.iter().any(is_expected), "{button}: {lines:?}");
+        }
+    }
+    session.end();
+}
+
 /// GUIs get the options that people use, all of them with ShowHidden; hidden ones can be set in any case.
 #[test]
 fn few_options_are_announced_unless_all_are_wanted() {
@@ -371,7 +387,9 @@ fn ponders() {
         assert_legal(None, "e2e4 e7e5", best.split(' ').nth(1).unwrap());
         session.send("position startpos moves e2e4 c7c5");
         let (_, lines) = session.go("go nodes 1");
-        lines.iter().all(|l| !l.contains(" nodes 1 "))
+        let searched: Vec<_> = lines.iter().filter(|l| l.contains(" nodes ")).collect();
+        assert!(!searched.is_empty(), "{lines:?}");
+        searched.iter().all(|l| !l.contains(" nodes 1 "))
     });
     assert!(is_kept);
     let (best, _) = session.go("go wtime 300 btime 300");
@@ -786,6 +804,50 @@ fn a_limited_engine_continues_an_infinite_analysis() {
     };
     session.go("stop");
     assert!(continued >= searched, "{continued} after {searched}");
+    session.end();
+}
+
+/// An option that is set after the network was loaded, and before the first search, which reports it.
+#[test]
+fn recommendations_are_reported_with_the_options_of_the_search() {
+    let mut session = Session::with(&["--threads", "1"]);
+    session.send_and_sync("");
+    session.send("setoption name CertaintyProp value 0");
+    let (_, lines) = session.go("go nodes 1");
+    let is_report = |line: &&String| line.contains("the network recommends");
+    let report = lines.iter().find(is_report).expect("a report");
+    assert!(report.contains("CertaintyProp 2 (user: 0)"), "{report}");
+    session.end();
+}
+
+/// Folders and files that come or change while the engine runs.
+#[test]
+fn files_of_options_are_read_again_in_a_new_game_or_when_they_are_set_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let tables = folder.path().join("tables");
+    let set_tables = format!("setoption name SyzygyPath value {}", tables.display());
+    let mut session = Session::new();
+    let mut count = |command: &str, text: &str| {
+        let lines = session.send_and_sync(command);
+        lines.iter().filter(|line| line.contains(text)).count()
+    };
+    let missing = "SyzygyPath: cannot read the folder";
+    assert_eq!(count(&set_tables, missing), 1);
+    assert_eq!(count("position startpos", "SyzygyPath"), 0, "reported once");
+    std::fs::create_dir(&tables).unwrap();
+    let empty = "SyzygyPath: no tables";
+    assert_eq!(count("ucinewgame", empty), 1);
+    assert_eq!(count("position startpos", "SyzygyPath"), 0);
+    assert_eq!(count(&set_tables, empty), 1);
+
+    let profiles = folder.path().join("profiles.toml");
+    let set_profiles = format!("setoption name Profiles value {}", profiles.display());
+    for value in ["3", "4"] {
+        let text = format!("[[profile]]\nname = \"mine\"\nset = {{ CPuct = {value} }}\n");
+        std::fs::write(&profiles, text).unwrap();
+        let commands = format!("{set_profiles}\nposition startpos");
+        assert_eq!(count(&commands, &format!("CPuct {value}")), 1);
+    }
     session.end();
 }
 
