@@ -1,6 +1,6 @@
-//! Configuration files: one option per line, as a flag of the command line (`--flag=value`; `--flag` and `--no-flag` for
-//! one that is true or false) or by its UCI name, with or without the dashes; `#` starts a comment line. Configuration
-//! files of lc0 are valid: they have the same form, and options that only lc0 has are ignored.
+//! Configuration files: one option per line, as a flag of the command line (`--flag=value`; `--flag` and `--no-flag`
+//! for one that is true or false) or by its UCI name, with or without the dashes; `#` starts a comment line.
+//! Configuration files of lc0 are valid: they have the same form, and options that only lc0 has are ignored.
 
 use std::path::{Path, PathBuf};
 

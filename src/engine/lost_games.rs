@@ -150,7 +150,8 @@ impl LostGames {
         self.game.as_ref().is_some_and(|old| !game.continues(old))
     }
 
-    /// The game has ended: writes the move to avoid if it was lost, and those of earlier games that could not be written.
+    /// The game has ended: writes the move to avoid if it was lost, and those of earlier games that could not be
+    /// written.
     pub fn end(&mut self, note: &dyn Fn(&str)) {
         let (game, played) = (self.game.take(), std::mem::take(&mut self.played));
         self.avoided = None;
@@ -188,8 +189,8 @@ enum Blamed {
     Nothing,
 }
 
-/// What led into the loss of a game; `None` if it was not lost, or if of its moves only the last one is known, which had
-/// no alternative: that is rather a position that a GUI shows than a game.
+/// What led into the loss of a game; `None` if it was not lost, or if of its moves only the last one is known, which
+/// had no alternative: that is rather a position that a GUI shows than a game.
 fn blame(game: &History, played: &[OwnMove]) -> Option<Blamed> {
     let side = side_of(game, played.last()?);
     // An engine that plays both sides, and moves that were not played after all.

@@ -1,5 +1,5 @@
-//! The UCI protocol: a thread reads lines and a loop executes them. The program ends with `quit`, with the input, or when
-//! nobody reads its output any more.
+//! The UCI protocol: a thread reads lines and a loop executes them. The program ends with `quit`, with the input, or
+//! when nobody reads its output any more.
 //!
 //! The loop never waits for a search: `isready`, `stop` and `ponderhit` are executed at once. Another `go`, and all
 //! commands after it, wait until the running search has ended; so a file of commands (`scorn < file`) is executed one
