@@ -1,6 +1,6 @@
-//! Configuration files: one option per line, as a flag of the command line (`--flag=value`, `--flag`, `--no-flag`) or
-//! by its UCI name, with or without the dashes; `#` starts a comment line. Configuration files of lc0 are valid: they
-//! have the same form, and options that only lc0 has are ignored.
+//! Configuration files: one option per line, as a flag of the command line (`--flag=value`; `--flag` and `--no-flag`
+//! for one that is true or false) or by its UCI name, with or without the dashes; `#` starts a comment line.
+//! Configuration files of lc0 are valid: they have the same form, and options that only lc0 has are ignored.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::{
     files,
     options::{
-        CONFIG_FILE, OptionRow, Options,
+        CONFIG_FILE, OptionKind, OptionRow, Options,
         lc0::{RENAMED_IN_LC0, is_only_in_lc0},
     },
 };
@@ -80,22 +80,32 @@ fn parse(line: &str, rows: &[OptionRow]) -> Result<Option<(String, String)>> {
     }
     let line = line.trim_start_matches('-');
     let (name, value) = match line.split_once('=') {
-        Some((name, value)) => (name.trim(), value.trim()),
-        None => match line.strip_prefix("no-") {
-            Some(name) => (name, "false"),
-            None => (line, "true"),
-        },
+        Some((name, value)) => (name.trim(), Some(value.trim())),
+        None => (line, None),
+    };
+    // Without a value, `no-` stands before the flag of an option that is switched off.
+    let (name, of_check) = match name.strip_prefix("no-") {
+        Some(name) if value.is_none() => (name, "false"),
+        _ => (name, "true"),
     };
     let is_config = name.eq_ignore_ascii_case(CONFIG_FILE) || name == "config";
     ensure!(!is_config, "a configuration file cannot name another");
     let renamed = RENAMED_IN_LC0.iter().find(|(old, _)| *old == name);
     let name = renamed.map_or(name, |(_, new)| new);
-    let of_flag = rows.iter().find(|row| row.flag == name).map(|row| row.name);
-    let name = match of_flag.or_else(|| Options::name_of(name)) {
-        Some(name) => name,
-        None if is_only_in_lc0(name) => name,
-        None => bail!("unknown option '{name}'"),
+    let by_flag = rows.iter().find(|row| row.flag == name);
+    let by_name = || {
+        let name = Options::name_of(name)?;
+        rows.iter().find(|row| row.name == name)
     };
+    let row = by_flag.or_else(by_name);
+    let value = match row {
+        None if !is_only_in_lc0(name) => bail!("unknown option '{name}'"),
+        Some(row) if row.kind != OptionKind::Check => {
+            value.with_context(|| format!("{name} needs a value, as in {name}=VALUE"))?
+        }
+        _ => value.unwrap_or(of_check),
+    };
+    let name = row.map_or(name, |row| row.name);
     Ok(Some((name.to_owned(), value.to_owned())))
 }
 
@@ -155,6 +165,10 @@ mod tests {
             ("cpuct=1\nwhat=1\n", "line 2"),
             ("what=1\n", "unknown option 'what'"),
             ("config=other\n", "cannot name another"),
+            ("cpuct=1\nweights\n", "line 2: weights needs a value"),
+            ("no-logfile\n", "line 1: logfile needs a value"),
+            ("--no-syzygy-paths\n", "line 1: syzygy-paths needs a value"),
+            ("Threads\n", "line 1: Threads needs a value"),
         ] {
             let error = format!("{:#}", entries(text).unwrap_err());
             assert!(error.contains(part), "{error}");

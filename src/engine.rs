@@ -1,5 +1,7 @@
-//! The engine behind the protocol: game, options, tree, network and the running search. Its methods return at once:
-//! searching and loading happen on other threads. Its output goes to a [`Listener`], which writes it in the protocol.
+//! The engine behind the protocol: game, options, tree, network and the running search. Its methods never wait for a
+//! search or a network: searching and loading happen on other threads. Profiles, tablebases and the file of lost games
+//! are opened at once, and the latter is written at once: with another program holding its lock, in about a second. The
+//! output goes to a [`Listener`], which writes it in the protocol.
 
 mod autopilot;
 mod go;
@@ -80,12 +82,12 @@ pub struct Engine {
     /// The moves of lost games.
     lost_games: LostGames,
     loader: Loader,
-    /// The open tablebases, and the path that they were opened from.
-    tables: (String, Option<Arc<Tables>>),
+    /// The open tablebases, if they could be opened, and the path of this attempt. `None` before the first one.
+    tables: Option<(String, Option<Arc<Tables>>)>,
     clock: Arc<dyn Clock>,
     timing: Timing,
     listener: Arc<dyn Listener>,
-    /// A message of the loader that waits for the next search: GUIs expect such lines during a search only.
+    /// The description of newly loaded networks, for the next search: GUIs expect such lines during a search only.
     announcement: Arc<Mutex<Option<String>>>,
     /// Why the opponent's network is not used, if that was reported.
     idle: Option<&'static str>,
@@ -126,20 +128,20 @@ struct Running {
     /// The search that a `ponderhit` turns this one into.
     ponder: Option<SearchRequest>,
     end: End,
-    /// Whether it was told to end soon.
+    /// Whether it will be stopped soon.
     ends_soon: bool,
 }
 
 /// What ends a search, besides `stop`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// Its limits.
+    /// The search ends at its limits.
     Limits,
-    /// The mate that it looks for, which there may not be.
+    /// It ends with the mate that it looks for, and there may be none.
     Mate,
-    /// Nothing.
+    /// Only the GUI ends it.
     Never,
-    /// Nothing: there is no position to search, and only the answer waits.
+    /// Only the GUI ends it, and there is no position to search: the answer waits for that.
     NoSearch,
 }
 
@@ -162,7 +164,7 @@ impl Engine {
             tree: KeptTree::default(),
             lost_games: LostGames::default(),
             loader: Loader::new(load),
-            tables: (String::new(), None),
+            tables: None,
             clock: Arc::new(SystemClock::default()),
             listener,
             announcement: Arc::default(),
@@ -180,12 +182,19 @@ impl Engine {
         self.settings.as_set()
     }
 
-    /// Sets an option for the next search.
+    /// Sets an option for the next search. Where it names files of tablebases, profiles or lost games, these are read
+    /// anew, also if they are the same: they may have changed.
     ///
     /// # Errors
     /// When there is no such option or the value does not fit.
     pub fn set_option(&mut self, name: &str, value: &str, by: SetBy) -> Result<(), OptionError> {
-        self.settings.set(name, value, by)
+        self.settings.set(name, value, by)?;
+        match Options::name_of(name) {
+            Some("SyzygyPath") => self.tables = None,
+            Some("LostGamesFile") => self.lost_games.forget_file(),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Drops the tree before the next search.
@@ -205,6 +214,8 @@ impl Engine {
         self.end_game();
         self.timing.new_game();
         self.settings.new_game();
+        // What could not be opened may exist now.
+        self.tables.take_if(|(_, opened)| opened.is_none());
         self.clear_hash();
     }
 
@@ -243,9 +254,8 @@ impl Engine {
     pub fn prepare(&self, retry: Retry) {
         let listener = Arc::clone(&self.listener);
         let announcement = Arc::clone(&self.announcement);
-        let recommendations = self.settings.recommendations();
         let report = move |result: Result<String, String>| match result {
-            Ok(description) => *announcement.lock() = Some(description + &recommendations),
+            Ok(description) => *announcement.lock() = Some(description),
             Err(error) => listener.note(&format!("error: {error}")),
         };
         let (options, soon) = (self.settings.in_force(), self.settings.soon());
@@ -255,14 +265,14 @@ impl Engine {
     /// Starts loading everything that a search will need.
     pub fn preload(&mut self) {
         self.prepare(Retry::No);
-        let _opened = self.tables();
+        let _opened = self.open_tables();
     }
 
     /// Reports readiness: at once during a search, otherwise when the tablebases are open and the networks are loaded
     /// or have failed to load.
     pub fn answer_when_ready(&mut self) {
         if self.running.is_none() {
-            let _opened = self.tables();
+            let _opened = self.open_tables();
         }
         let (listener, clock) = (Arc::clone(&self.listener), Arc::clone(&self.clock));
         let mark = self.timing.ready_mark();
@@ -359,7 +369,7 @@ impl Engine {
         self.prepare(Retry::Yes);
         let contempt_side = self.begin_tree(go, game, &root_moves);
         self.note_if_idle();
-        let avoided = self.avoided(game, is_analysis);
+        let avoided = self.begin_lost_games(game, is_analysis);
         if is_analysis {
             self.note_modelled_side(game);
         }
@@ -374,7 +384,7 @@ impl Engine {
             false => End::Limits,
         };
         // They would end lines before the mate.
-        let tables = self.tables().filter(|_| go.mate.is_none());
+        let tables = self.open_tables().filter(|_| go.mate.is_none());
         let task = Task {
             subject: Subject {
                 position: game.position().clone(),
@@ -394,6 +404,7 @@ impl Engine {
             loader: self.loader.clone(),
             stand_in_options: self.settings.stand_in_options(),
             announcement: Arc::clone(&self.announcement),
+            recommendations: self.settings.recommendations(),
             clock: Arc::clone(&self.clock),
             listener: Arc::clone(&self.listener),
             stop: stop.clone(),
@@ -426,7 +437,7 @@ impl Engine {
         let now = self.clock.now();
         let started = self
             .timing
-            .started(self.settings.in_force().strict_timing, now);
+            .take_start(self.settings.in_force().strict_timing, now);
         let usual = if go.has_clock() { started } else { now };
         go.received.unwrap_or(usual)
     }
@@ -512,8 +523,8 @@ impl Engine {
         }
     }
 
-    /// The moves that led into lost games from the position to search, unless this is an analysis.
-    fn avoided(&mut self, game: &History, is_analysis: bool) -> Vec<PackedMove> {
+    /// A search begins: returns the moves that led into lost games from its position, none if it is an analysis.
+    fn begin_lost_games(&mut self, game: &History, is_analysis: bool) -> Vec<PackedMove> {
         let options = self.settings.in_force();
         if is_analysis || options.analyse_mode {
             self.lost_games.begin_analysis();
@@ -667,27 +678,29 @@ impl Engine {
         self.idle = idle;
     }
 
-    /// The tablebases of SyzygyPath, opened when it changes. Errors are reported once.
-    fn tables(&mut self) -> Option<Arc<Tables>> {
+    /// The tablebases of SyzygyPath, which are opened when it is set. Errors are reported once in a game.
+    fn open_tables(&mut self) -> Option<Arc<Tables>> {
         let path = &self.settings.in_force().syzygy_path;
-        if *path != self.tables.0 {
-            let opened = (!path.is_empty()).then(|| Tables::open(path));
-            let opened = opened.and_then(|opened| match opened {
-                Ok(tables) => {
-                    self.listener.note(&tables.describe());
-                    for fault in tables.new_faults() {
-                        self.listener.note(&fault);
-                    }
-                    Some(Arc::new(tables))
-                }
-                Err(error) => {
-                    self.listener.note(&format!("error: {error}"));
-                    None
-                }
-            });
-            self.tables = (path.clone(), opened);
+        match &self.tables {
+            Some((tried, opened)) if tried == path => return opened.clone(),
+            _ => {}
         }
-        self.tables.1.clone()
+        let opened = (!path.is_empty()).then(|| Tables::open(path));
+        let opened = opened.and_then(|opened| match opened {
+            Ok(tables) => {
+                self.listener.note(&tables.describe());
+                for fault in tables.new_faults() {
+                    self.listener.note(&fault);
+                }
+                Some(Arc::new(tables))
+            }
+            Err(error) => {
+                self.listener.note(&format!("error: {error}"));
+                None
+            }
+        });
+        self.tables = Some((path.clone(), opened.clone()));
+        opened
     }
 
     fn root_moves(&self, go: &Go, game: &History) -> Vec<PackedMove> {

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM as a wish to end soon, with what has been reached, in place of an end at once.
+//! Ctrl-C and SIGTERM ask for an orderly end, with what has been reached; a second one ends the process.
 
 use std::{
     io,
@@ -15,28 +15,16 @@ use signal_hook::{
     flag, low_level,
 };
 
-/// From now on the first Ctrl-C or SIGTERM sets the returned flag, and a second one ends the process with the exit code
-/// that shells give to a program ended by such a signal.
-///
-/// # Errors
-/// When the system refuses a handler.
-pub fn catch() -> io::Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // Of the handlers, the first registered acts first: it finds the flag of an earlier signal.
-        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&flag))?;
-        flag::register(signal, Arc::clone(&flag))?;
-    }
-    Ok(flag)
-}
+/// Time between two looks for a signal.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// As [`catch`], for work that has started other processes: the first signal also calls `on_first`, and the second one
-/// calls `on_second` before the process ends. Both are called on a thread of their own; signals that arrive together
-/// count as one.
+/// From now on the first Ctrl-C or SIGTERM sets the returned flag and calls `on_first`. A second one calls `on_second`
+/// and ends the process with the exit code that shells give to a program ended by such a signal. Both are called on a
+/// thread of their own; signals that arrive together count as one.
 ///
 /// # Errors
 /// When the system refuses a handler or the thread.
-pub fn catch_with(
+pub fn catch(
     on_first: impl FnOnce() + Send + 'static,
     on_second: impl FnOnce() + Send + 'static,
 ) -> io::Result<Arc<AtomicBool>> {
@@ -66,22 +54,4 @@ pub fn catch_with(
         flag::register_usize(signal, Arc::clone(&arrived), number)?;
     }
     Ok(flag)
-}
-
-/// Time between two looks for a signal.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
-/// As [`catch`], with a function that the first signal calls, on a thread of its own.
-///
-/// # Errors
-/// As [`catch`].
-pub fn on_signal(act: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let flag = catch()?;
-    let wait = move || {
-        while !flag.load(Ordering::Relaxed) {
-            thread::sleep(POLL_INTERVAL);
-        }
-        act();
-    };
-    thread::Builder::new().spawn(wait).map(|_| ())
 }

@@ -37,13 +37,24 @@ use self::{
 /// The option that names a file of options. It is no row of the table: what it means is what the file says.
 pub const CONFIG_FILE: &str = "ConfigFile";
 
-/// Actions that a GUI shows as a button: `setoption name ClearTree`.
-pub const BUTTONS: &[(&str, &str)] = &[
+/// An action that a GUI shows as a button: `setoption name ClearTree`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Button {
+    /// Drops the search tree.
+    ClearTree,
+    /// Drops the search tree and all cached evaluations.
+    ClearHash,
+}
+
+/// All of them, with their names and help.
+pub const BUTTONS: &[(Button, &str, &str)] = &[
     (
+        Button::ClearTree,
         "ClearTree",
         "Drop the search tree; the next search starts from an empty tree.",
     ),
     (
+        Button::ClearHash,
         "Clear Hash",
         "Drop the search tree and all cached evaluations.",
     ),

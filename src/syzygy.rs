@@ -258,7 +258,7 @@ impl Tables {
         let distance = self.checked(self.distance(after, is_zeroing))?;
         let won_or_lost = Some(distance.signum() as i8);
         let result = match (is_zeroing, distance.abs()) {
-            // No ply or one, or more than a hundred if the next fifty moves do not suffice.
+            // After a capture or pawn move it is 0 or ±1, or ±101 if the fifty-move rule spoils the result.
             (true, 0..=1) => won_or_lost,
             (true, _) => Some(0),
             (false, 0) => Some(0),
@@ -356,7 +356,7 @@ fn can_mate(position: &Chess) -> bool {
 fn rank(distance: i32, rule50: i32, is_zeroing: bool) -> i32 {
     let plies = distance.abs() + rule50;
     match distance.signum() {
-        1 if plies <= 99 || (is_zeroing && distance == 1) => CERTAIN,
+        1 if plies <= LAST_PLY as i32 || (is_zeroing && distance == 1) => CERTAIN,
         1 => (CERTAIN - plies).max(1),
         -1 => (plies - CERTAIN).min(-1),
         _ => 0,

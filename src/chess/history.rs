@@ -147,7 +147,7 @@ impl History {
         self.plies.truncate(len.max(1));
     }
 
-    /// Whether this is the game that was `earlier` seen, continued or with few moves other than they were then.
+    /// Whether this game continues `earlier`, of which the last plies (at most two) may be missing or others here.
     pub fn continues(&self, earlier: &History) -> bool {
         let both = earlier.plies().iter().zip(self.plies());
         let common = both.take_while(|(old, new)| old.key == new.key).count();

@@ -294,11 +294,13 @@ impl MatchArgs {
         let first = Competitor::new(&self.first, first_limit)?;
         let mut players = [first, Competitor::new(&self.second, second_limit)?];
         for player in players.iter_mut().filter(|player| uses_usual_file(player)) {
-            let file = named.map(|path| path.to_string_lossy().into_owned());
-            player.arguments.extend(
-                file.iter()
-                    .flat_map(|file| ["--config".to_owned(), file.clone()]),
-            );
+            let Some(path) = named else { break };
+            let file = path.to_str().with_context(|| {
+                let name = path.display();
+                format!("--config {name}: the name is not UTF-8, so \"self\" cannot be given it")
+            })?;
+            let arguments = ["--config", file].map(str::to_owned);
+            player.arguments.extend(arguments);
         }
         if self.compares_other_units(&players) {
             terminal::eprint_line(
@@ -356,7 +358,7 @@ impl MatchArgs {
     }
 
     /// The match; from now on Ctrl-C stops it in an orderly way.
-    fn game(&self, config: Option<&Path>) -> Result<Match> {
+    fn prepare(&self, config: Option<&Path>) -> Result<Match> {
         Ok(Match {
             players: self.players(config)?,
             openings: self.openings()?,
@@ -370,7 +372,7 @@ impl MatchArgs {
             },
             concurrency: usize::from(self.concurrency),
             // Without handlers, signals end the program as usual.
-            stop: interrupt::catch_with(|| terminal::eprint_line(STOPPING), uci_client::kill_all)
+            stop: interrupt::catch(|| terminal::eprint_line(STOPPING), uci_client::kill_all)
                 .unwrap_or_default(),
         })
     }
@@ -464,7 +466,7 @@ fn digest(path: &Path) -> Result<String> {
 pub fn command(args: &MatchArgs, config: Option<&Path>) -> Result<()> {
     let sprt = args.sprt.map(|sprt| sprt.with_model(args.sprt_model));
     let sprt = sprt.transpose().context("--sprt")?;
-    let game = args.game(config)?;
+    let game = args.prepare(config)?;
     check_different(args.pgn.iter().chain(&args.html))?;
     let inputs: Vec<PathBuf> = args.book.iter().cloned().collect();
     let resumable = match &args.pgn {

@@ -77,13 +77,14 @@ impl Autopilot {
     /// the configuration file has set is left out. `as_set` are the options that these two give.
     pub fn resolve(&mut self, layers: &Layers, as_set: &Options) -> (Layer, Option<String>) {
         // A user who wants the replies of people with a rating expects one of them.
-        let told = Some(as_set.opponent_rating).filter(|&rating| rating > 0);
+        let assumed = Some(as_set.opponent_rating).filter(|&rating| rating > 0);
         let resolved = match &self.game {
             Some(game) if !as_set.analyse_mode => self.profiles.resolve(&OddsFacts {
                 signature: Signature::of(&game.plies()[0].position, game.position().turn()),
                 side: game.position().turn(),
-                rating: opponent::rating(&as_set.opponent).or(told),
-                opponent: opponent::kind(&as_set.opponent).or(told.and(Some(OpponentKind::Human))),
+                rating: opponent::rating(&as_set.opponent).or(assumed),
+                opponent: opponent::kind(&as_set.opponent)
+                    .or(assumed.and(Some(OpponentKind::Human))),
                 advantage: as_set.rating_advantage,
                 clock: self.clock,
                 network: match layers.setter_of("WeightsFile") {

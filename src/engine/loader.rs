@@ -239,6 +239,7 @@ impl Loader {
         }
         state.requested = Some(options.clone());
         state.result = Err(NotLoaded::NotYet);
+        state.is_incomplete = false;
         state.unused.extend(unused);
         let is_idle = state.submit(|number| Request {
             number,
@@ -772,6 +773,28 @@ mod tests {
         assert!(request(&loader, &options).unwrap().opponent.is_some());
     }
 
+    /// An opponent's network was missing before it.
+    #[test]
+    fn a_new_game_during_a_load_does_not_repeat_it() {
+        let gate = gate();
+        let request = |options: &Options| gate.loader.request(options, &[], Retry::No, |_| {});
+        let mut incomplete = weights("first");
+        incomplete.opponent_weights = "missing".into();
+        request(&incomplete);
+        gate.may_end.send(()).unwrap();
+        let networks = gate.loader.wait(&StopSignal::default(), None).unwrap();
+        assert!(networks.opponent.is_none());
+        request(&weights("second"));
+        let begun: Vec<_> = gate.begun.iter().take(2).collect();
+        assert_eq!(begun, ["first", "second"]);
+        gate.loader.clear_caches();
+        request(&weights("second"));
+        drop(gate.may_end);
+        assert!(gate.loader.wait(&StopSignal::default(), None).is_ok());
+        gate.loader.close(Duration::from_secs(60));
+        assert_eq!(gate.begun.try_iter().count(), 0);
+    }
+
     /// Each search tries again.
     #[test]
     fn an_error_that_repeats_is_reported_once_in_a_game() {
@@ -885,7 +908,8 @@ mod tests {
         (loader, begins, end)
     }
 
-    /// Loads each main network when it may, and notes which and in how many threads at most.
+    /// Loads each main network when it may, and notes which and in how many threads at most. Those of opponents are
+    /// missing.
     struct Gate {
         loader: Loader,
         begun: Receiver<String>,
@@ -899,7 +923,8 @@ mod tests {
         let (begin, ends) = (Mutex::new(begin), Mutex::new(ends));
         let (most, now) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
         let counted = Arc::clone(&most);
-        let load = move |options: &Options, _: Role| {
+        let load = move |options: &Options, role: Role| {
+            ensure!(role != Role::Opponent, "it is missing");
             let threads = now.fetch_add(1, Ordering::SeqCst) + 1;
             counted.fetch_max(threads, Ordering::SeqCst);
             let _ = begin.lock().send(options.weights_file.clone());

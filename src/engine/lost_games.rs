@@ -85,6 +85,8 @@ pub(super) struct LostGames {
     is_searched: bool,
     /// The engine's moves in it.
     played: Vec<OwnMove>,
+    /// Lines of lost games that could not be written to the file yet.
+    unwritten: Vec<String>,
 }
 
 impl LostGames {
@@ -100,18 +102,27 @@ impl LostGames {
         if path.is_empty() {
             (self.game, self.is_searched) = (None, false);
             self.played.clear();
+            self.unwritten.clear();
             return Vec::new();
         }
         (self.game, self.is_searched) = (Some(game.clone()), true);
         let path = Path::new(path);
         let avoided = self.avoided.get_or_insert_with(|| {
-            let read = read(path).and_then(|text| parse(&text, path, note));
-            read.unwrap_or_else(|error| {
+            let text = read(path).unwrap_or_else(|error| {
                 note(&format!("error: LostGamesFile: {error:#}"));
-                HashMap::new()
-            })
+                String::new()
+            });
+            let lines = text
+                .lines()
+                .chain(self.unwritten.iter().map(String::as_str));
+            parse(lines, path, note)
         });
         avoided.get(&game.last().key).cloned().unwrap_or_default()
+    }
+
+    /// The file is read anew for the next search: it may have been changed.
+    pub fn forget_file(&mut self) {
+        self.avoided = None;
     }
 
     /// A search begins that is an analysis.
@@ -139,18 +150,31 @@ impl LostGames {
         self.game.as_ref().is_some_and(|old| !game.continues(old))
     }
 
-    /// The game has ended: writes the move to avoid if it was lost.
+    /// The game has ended: writes the move to avoid if it was lost, and those of earlier games that could not be
+    /// written.
     pub fn end(&mut self, note: &dyn Fn(&str)) {
         let (game, played) = (self.game.take(), std::mem::take(&mut self.played));
         self.avoided = None;
-        let Some(blamed) = game.and_then(|game| blame(&game, &played)) else {
+        let blamed = game.and_then(|game| blame(&game, &played));
+        if blamed == Some(Blamed::Nothing) {
+            note("LostGamesFile: the game was lost, and no move had an alternative");
+        }
+        let mut added = "added";
+        if let Some(Blamed::Move(position, m)) = blamed {
+            let line = epd_line(&position, m);
+            if !self.unwritten.contains(&line) {
+                self.unwritten.push(line);
+            }
+            added = "the game was lost, added";
+        }
+        if self.unwritten.is_empty() {
             return;
-        };
-        let Blamed::Move(position, m) = blamed else {
-            return note("LostGamesFile: the game was lost, and no move had an alternative");
-        };
-        match add(Path::new(&self.path), &position, m) {
-            Ok(line) => note(&format!("LostGamesFile: the game was lost, added {line}")),
+        }
+        match add(Path::new(&self.path), &self.unwritten) {
+            Ok(()) => {
+                let lines = std::mem::take(&mut self.unwritten).join(" ");
+                note(&format!("LostGamesFile: {added} {lines}"));
+            }
             Err(error) => note(&format!("error: LostGamesFile: {error:#}")),
         }
     }
@@ -165,7 +189,8 @@ enum Blamed {
     Nothing,
 }
 
-/// What led into the loss of a game; `None` if it was not lost.
+/// What led into the loss of a game; `None` if it was not lost, or if of its moves only the last one is known, which
+/// had no alternative: that is rather a position that a GUI shows than a game.
 fn blame(game: &History, played: &[OwnMove]) -> Option<Blamed> {
     let side = side_of(game, played.last()?);
     // An engine that plays both sides, and moves that were not played after all.
@@ -188,11 +213,13 @@ fn blame(game: &History, played: &[OwnMove]) -> Option<Blamed> {
     };
     let in_good_time = with_alternative().rfind(|played| has_left(IN_GOOD_TIME, played.assessment));
     // The first move is the last chance.
-    let blamed = in_good_time.or_else(|| with_alternative().next());
-    Some(blamed.map_or(Blamed::Nothing, |blamed| {
-        let position = game.plies()[blamed.positions - 1].position.clone();
-        Blamed::Move(position, blamed.m)
-    }))
+    match in_good_time.or_else(|| with_alternative().next()) {
+        Some(blamed) => {
+            let position = game.plies()[blamed.positions - 1].position.clone();
+            Some(Blamed::Move(position, blamed.m))
+        }
+        None => (played.len() > 1).then_some(Blamed::Nothing),
+    }
 }
 
 /// Who has played a move.
@@ -222,11 +249,15 @@ fn read(path: &Path) -> Result<String> {
     }
 }
 
-/// The moves to avoid in the text of a file. Lines that are not understood are counted in a note.
-fn parse(text: &str, path: &Path, note: &dyn Fn(&str)) -> Result<HashMap<u64, Vec<PackedMove>>> {
+/// The moves to avoid in the lines of a file. Those that are not understood are counted in a note.
+fn parse<'a>(
+    lines: impl Iterator<Item = &'a str>,
+    path: &Path,
+    note: &dyn Fn(&str),
+) -> HashMap<u64, Vec<PackedMove>> {
     let mut avoided: HashMap<u64, Vec<PackedMove>> = HashMap::new();
     let mut failed = None;
-    let lines = (1..).zip(text.lines().map(str::trim));
+    let lines = (1..).zip(lines.map(str::trim));
     for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
         match parse_line(line) {
             Ok((key, moves)) => avoided.entry(key).or_default().extend(moves),
@@ -242,7 +273,7 @@ fn parse(text: &str, path: &Path, note: &dyn Fn(&str)) -> Result<HashMap<u64, Ve
             "LostGamesFile: {count} lines of {name} are left out, the first is {first}"
         ));
     }
-    Ok(avoided)
+    avoided
 }
 
 /// The key of a line's position, and the moves to avoid there.
@@ -256,19 +287,23 @@ fn parse_line(line: &str) -> Result<(u64, Vec<PackedMove>)> {
     Ok((history.last().key, epd::moves(history.position(), moves)?))
 }
 
-/// Adds a line to the file, and returns it.
-fn add(path: &Path, position: &Chess, m: PackedMove) -> Result<String> {
+/// The line of a move to avoid.
+fn epd_line(position: &Chess, m: PackedMove) -> String {
     let epd = Epd::from_position(position, EnPassantMode::Legal);
     let san = SanPlus::from_move(position.clone(), m.unpack(position));
-    let line = format!("{epd} am {san};");
+    format!("{epd} am {san};")
+}
+
+/// Adds lines to the file.
+fn add(path: &Path, added: &[String]) -> Result<()> {
     output::update(path, || {
         let text = read(path)?;
-        let old: Vec<&str> = text.lines().filter(|old| *old != line).collect();
-        let kept = &old[old.len().saturating_sub(MAX_LINES - 1)..];
-        let lines = kept.iter().copied().chain([&*line]);
-        Ok(lines.flat_map(|line| [line, "\n"]).collect())
-    })?;
-    Ok(line)
+        let is_other = |old: &&str| added.iter().all(|line| line != old);
+        let mut lines: Vec<&str> = text.lines().filter(is_other).collect();
+        lines.extend(added.iter().map(String::as_str));
+        let kept = &lines[lines.len().saturating_sub(MAX_LINES)..];
+        Ok(kept.iter().flat_map(|line| [line, "\n"]).collect())
+    })
 }
 
 #[cfg(test)]
@@ -337,6 +372,7 @@ mod tests {
             blamed(&[(0.1, false), (0.0, false), (-1.0, true)]).unwrap(),
             ""
         );
+        assert_eq!(blamed(&[(-1.0, true)]), None, "a position and no game");
         // At queen odds the values are low from the first move on.
         assert_eq!(blamed(&[(-0.9, true), (-0.92, true), (-0.96, true)]), None);
         assert_eq!(
@@ -404,7 +440,7 @@ mod tests {
         let old = "# by hand\nnot a position\n";
         fs::write(&path, old).unwrap();
         for _ in 0..2 {
-            add(&path, start.position(), e4).unwrap();
+            add(&path, &[epd_line(start.position(), e4)]).unwrap();
         }
         let line = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - am e4;";
         assert_eq!(fs::read_to_string(&path).unwrap(), format!("{old}{line}\n"));
@@ -412,12 +448,45 @@ mod tests {
             .map(|number| format!("# {number}\n"))
             .collect();
         fs::write(&path, many).unwrap();
-        add(&path, start.position(), e4).unwrap();
+        add(&path, &[epd_line(start.position(), e4)]).unwrap();
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().count(), MAX_LINES);
         assert!(
             text.starts_with("# 1\n") && text.ends_with(&format!("# {}\n{line}\n", MAX_LINES - 1))
         );
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_written_is_kept_and_written_after_the_next_game() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lost.epd");
+        let notes = RefCell::new(Vec::new());
+        let note = |text: &str| notes.borrow_mut().push(text.to_owned());
+        let mut games = LostGames::default();
+        let search = |games: &mut LostGames, text: &str, m: &str, assessment: Assessment| {
+            let game = history_from_text(text).unwrap();
+            let m = setup::parse_move(game.position(), m).unwrap();
+            let avoided = games.begin(&path.to_string_lossy(), &game, &note);
+            games.answer(Some(m), Some(assessment));
+            avoided.len()
+        };
+        fs::create_dir(&path).unwrap();
+        let reply = "startpos moves e2e4 e7e5";
+        search(&mut games, "startpos", "e2e4", assessed(0.1, true));
+        search(&mut games, reply, "g1f3", assessed(-1.0, false));
+        games.end(&note);
+        let said = notes.take();
+        let is_error = |text: &String| text.starts_with("error: LostGamesFile: ");
+        assert!(said.len() == 2 && said.iter().all(is_error), "{said:?}");
+        fs::remove_dir(&path).unwrap();
+        let avoided = search(&mut games, "startpos", "d2d4", assessed(0.1, true));
+        assert_eq!(avoided, 1, "the session avoids the move meanwhile");
+        games.end(&note);
+        let line = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - am e4;";
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{line}\n"));
+        assert_eq!(notes.take(), [format!("LostGamesFile: added {line}")]);
+        games.end(&note);
+        assert!(notes.take().is_empty());
     }
 
     #[test]
@@ -453,7 +522,7 @@ mod tests {
                 "{said:?}"
             );
             let e4 = epd::moves(game.position(), "e4").unwrap()[0];
-            assert!(add(&path, game.position(), e4).is_err());
+            assert!(add(&path, &[epd_line(game.position(), e4)]).is_err());
             assert_eq!(
                 fs::read(&path).unwrap(),
                 bytes,

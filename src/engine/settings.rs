@@ -48,8 +48,6 @@ pub struct Settings {
     in_force: Resolved,
     /// What those in force are for.
     used_for: Use,
-    /// Whose overrides are in force.
-    overrides: Use,
     /// The side that the next search is for.
     side: Color,
     /// What the last game searched with for each side, and the last analysis.
@@ -75,7 +73,6 @@ impl Settings {
             layers,
             in_force: Resolved::default(),
             used_for: use_of(&as_set, Color::White),
-            overrides: Use::Game(Color::White),
             side: Color::White,
             as_set,
             game: ByColor::default(),
@@ -114,7 +111,7 @@ impl Settings {
     pub(super) fn stand_in_options(&self) -> StandInOptions {
         StandInOptions {
             layers: self.layers.clone(),
-            overrides: self.overrides,
+            used_for: self.used_for,
         }
     }
 
@@ -156,7 +153,9 @@ impl Settings {
         }
         self.layers.user = self.user.layer();
         self.as_set = self.layers.as_set();
-        if self.as_set.profiles != before.profiles
+        // A file that is named again may have been edited.
+        let is_named = Options::name_of(name) == Some("Profiles");
+        if (is_named || self.as_set.profiles != before.profiles)
             && let Err(error) = self.autopilot.load(&self.as_set.profiles)
         {
             self.layers.user = user.layer();
@@ -214,7 +213,7 @@ impl Settings {
     fn apply_for_game(&mut self) {
         let (profile, announcement) = self.autopilot.resolve(&self.layers, &self.as_set);
         self.layers.profile = profile;
-        self.apply(Use::Game(self.side), use_of(&self.as_set, self.side));
+        self.apply(use_of(&self.as_set, self.side));
         if let Some(text) = announcement {
             (self.note)(&text);
         }
@@ -226,28 +225,27 @@ impl Settings {
             (self.note)(text);
         }
         self.layers.profile = Layer::default();
-        self.apply(Use::Analysis, Use::Analysis);
+        self.apply(Use::Analysis);
     }
 
-    /// Brings the layers into force, with the overrides of a game or an analysis. What was in force for another use is
+    /// Brings the layers into force for this use, with what overrides them. What was in force for another use is
     /// remembered if no search has done so: it may have been prepared for one.
-    fn apply(&mut self, overrides: Use, used_for: Use) {
+    fn apply(&mut self, used_for: Use) {
         // No network recommends another one in its place.
-        let weights = overridden(&self.layers, overrides)
+        let weights = overridden(&self.layers, used_for)
             .into_options()
             .weights_file;
         if self.network != weights {
             self.layers.network = recommended_options(&weights);
             self.network = weights;
         }
-        let in_force = overridden(&self.layers, overrides);
+        let in_force = overridden(&self.layers, used_for);
         let old = std::mem::replace(&mut self.in_force, in_force);
         if self.used_for != used_for {
             self.remembered(self.used_for)
                 .get_or_insert(old.into_options());
         }
         self.used_for = used_for;
-        self.overrides = overrides;
     }
 
     fn remembered(&mut self, used_for: Use) -> &mut Option<Options> {
@@ -262,7 +260,7 @@ impl Settings {
 /// takes longer than a search should wait that does not need them.
 pub(super) struct StandInOptions {
     layers: Layers,
-    overrides: Use,
+    used_for: Use,
 }
 
 impl StandInOptions {
@@ -272,7 +270,7 @@ impl StandInOptions {
             network: recommended_options(BUILT_IN),
             ..self.layers.clone()
         };
-        overridden(&layers, self.overrides).into_options()
+        overridden(&layers, self.used_for).into_options()
     }
 }
 

@@ -307,6 +307,15 @@ const FOR_ODDS: &str = "<built in odds>";
 /// The second network of these tests.
 const REFINER: &str = "<built in dense>";
 
+/// The option that makes a person the opponent of these tests.
+const PERSON: (&str, &str) = ("UCI_Opponent", "none 1200 human Somebody");
+
+fn set(engine: &mut Engine, options: &[(&str, &str)]) {
+    for (name, value) in options {
+        engine.set_option(name, value, SetBy::Gui).unwrap();
+    }
+}
+
 /// Analyses the position until the network is there.
 fn analyse(engine: &mut Engine, ended: &Receiver<Ended>) {
     engine.go(Go {
@@ -324,13 +333,8 @@ fn the_mode_of_analysis_and_back_loads_nothing_twice() {
     let (load, loaded) = noting_load();
     let (mut engine, _, _) = engine(load);
     let own = engine.options().weights_file.clone();
-    engine
-        .set_option("RefineWeights", REFINER, SetBy::Gui)
-        .unwrap();
     // Against this opponent a profile sets the network and that of the opponent.
-    engine
-        .set_option("UCI_Opponent", "none 1200 human Somebody", SetBy::Gui)
-        .unwrap();
+    set(&mut engine, &[("RefineWeights", REFINER), PERSON]);
     let show = |engine: &mut Engine| {
         engine.set_position(Some(QUEEN_ODDS), &[]).unwrap();
         engine.prepare(Retry::No);
@@ -370,12 +374,7 @@ fn an_analysis_from_both_sides_keeps_what_the_game_needs() {
     let (load, loaded) = noting_load();
     let (mut engine, memory, ended) = engine(load);
     let own = engine.options().weights_file.clone();
-    engine
-        .set_option("RefineWeights", REFINER, SetBy::Gui)
-        .unwrap();
-    engine
-        .set_option("UCI_Opponent", "none 1200 human Somebody", SetBy::Gui)
-        .unwrap();
+    set(&mut engine, &[("RefineWeights", REFINER), PERSON]);
     play_at_odds(&mut engine, &ended, &memory);
     assert_eq!(loaded(), [FOR_ODDS, "<built in human 1200>", REFINER]);
     for moves in [&["e2e4"][..], &["e2e4", "e7e5"]] {
@@ -414,18 +413,15 @@ fn an_analysis_in_the_middle_of_a_game_loads_nothing_twice() {
     let (load, loaded) = noting_load();
     let (mut engine, memory, ended) = engine(load);
     let own = engine.options().weights_file.clone();
-    engine
-        .set_option("RefineWeights", REFINER, SetBy::Gui)
-        .unwrap();
     // At odds a profile sets an opponent's network, and at this strength a human network plays.
-    for (option, value) in [
-        ("UCI_Opponent", "none 1200 human Somebody"),
+    let limited = [
+        ("RefineWeights", REFINER),
+        PERSON,
         ("UCI_LimitStrength", "true"),
         ("UCI_Elo", "1500"),
         ("HumanWeights", "maia-{maia}"),
-    ] {
-        engine.set_option(option, value, SetBy::Gui).unwrap();
-    }
+    ];
+    set(&mut engine, &limited);
     let both = |engine: &mut Engine| {
         play_at_odds(engine, &ended, &memory);
         for _ in 0..2 {

@@ -68,8 +68,10 @@ pub(super) struct Task {
     pub loader: Loader,
     /// The options for the built-in network, if it has to stand in for another one.
     pub stand_in_options: StandInOptions,
-    /// A message about them that is still to be sent.
+    /// Their description, if it is still to be sent.
     pub announcement: Arc<Mutex<Option<String>>>,
+    /// What the network recommends, to append to it.
+    pub recommendations: String,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Receives the reports.
@@ -131,8 +133,8 @@ impl Task {
         }
         match self.loader.wait_for_numbers(&self.stop, self.deadline()) {
             Ok((networks, numbers)) => {
-                if let Some(text) = self.announcement.lock().take() {
-                    self.listener.note(&text);
+                if let Some(description) = self.announcement.lock().take() {
+                    self.listener.note(&(description + &self.recommendations));
                 }
                 let player = self.player(networks);
                 let outcome = self.search_root(&player, self.tree.lock().for_networks(numbers));

@@ -97,8 +97,8 @@ impl Timing {
         self.start.clone()
     }
 
-    /// When the clock for a `go` received `now` started.
-    pub fn started(&self, strict: bool, now: Duration) -> Duration {
+    /// When the clock for a `go` received `now` started. It is that of one `go`: the next needs another.
+    pub fn take_start(&self, strict: bool, now: Duration) -> Duration {
         match self.start.0.lock().take() {
             Some(start) if strict && start.is_ready => now,
             Some(start) if now.saturating_sub(start.at) <= MAX_DELAY => start.at,
@@ -187,7 +187,7 @@ mod tests {
         let ms = Duration::from_millis;
         let timing = Timing::new(&Options::default());
         assert_eq!(
-            timing.started(false, SECOND),
+            timing.take_start(false, SECOND),
             SECOND,
             "there was no position"
         );
@@ -202,12 +202,12 @@ mod tests {
             if is_ready {
                 timing.ready_mark().set(ms(20));
             }
-            assert_eq!(timing.started(strict, ms(40)), ms(expected));
-            assert_eq!(timing.started(strict, ms(50)), ms(50), "another go");
+            assert_eq!(timing.take_start(strict, ms(40)), ms(expected));
+            assert_eq!(timing.take_start(strict, ms(50)), ms(50), "another go");
         }
         timing.position_set(ms(10));
         assert_eq!(
-            timing.started(false, SECOND * 3),
+            timing.take_start(false, SECOND * 3),
             SECOND * 3,
             "a user types commands"
         );

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::engine::{Go, IgnoredWord};
+use crate::{
+    chess::setup,
+    engine::{Go, IgnoredWord},
+};
 
 /// One line from the GUI.
 #[derive(Clone, Debug, PartialEq)]
@@ -270,10 +273,7 @@ fn saturating_u32(number: i64) -> u32 {
 
 /// Shortens a word for an error message.
 fn shorten(word: &str) -> String {
-    word.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .take(40)
-        .collect()
+    setup::shorten_to(word, 40)
 }
 
 #[cfg(test)]
@@ -309,6 +309,15 @@ mod tests {
         assert!(parse("setoption name").is_err());
         assert!(parse("setoption name value 3").is_err());
         assert!(parse("setoption Hash 3").is_err());
+    }
+
+    #[test]
+    fn a_long_word_is_shortened_with_dots() {
+        let error = |line: &str| parse(line).unwrap_err();
+        let word = "x".repeat(40);
+        assert_eq!(error(&word), CommandError::Unknown(word.clone()));
+        let shortened = CommandError::Unknown(format!("{word}..."));
+        assert_eq!(error(&format!("{word}y")), shortened);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The UCI protocol: a thread reads lines and a loop executes them. Only `quit` and the end of the input can end the
-//! program.
+//! The UCI protocol: a thread reads lines and a loop executes them. The program ends with `quit`, with the input, or
+//! when nobody reads its output any more.
 //!
 //! The loop never waits for a search: `isready`, `stop` and `ponderhit` are executed at once. Another `go`, and all
 //! commands after it, wait until the running search has ended; so a file of commands (`scorn < file`) is executed one
@@ -31,10 +31,11 @@ use parking_lot::{Condvar, Mutex};
 
 use self::{command::Command, output::Output};
 use crate::{
+    chess::setup,
     config_file,
     engine::{Ended, Engine, SearchRequest, SetBy, loader::Retry},
     files::{LineEnd, read_line, skip_line},
-    options::{BUTTONS, CONFIG_FILE, OptionError, layers::Layers},
+    options::{BUTTONS, Button, CONFIG_FILE, OptionError, layers::Layers},
     player::Load,
     threads,
     version::VERSION,
@@ -261,10 +262,9 @@ impl Session {
     }
 
     fn long_line(&mut self, start: &str) -> AfterCommand {
-        const SHOWN: usize = 60;
-        let shown: String = start.chars().take(SHOWN).collect();
-        self.output.received(&format!("{shown}..."));
-        let reason = format!("'{shown}...' is longer than {MAX_LINE_BYTES} bytes");
+        let shown = setup::shorten_to(start, 60);
+        self.output.received(&shown);
+        let reason = format!("'{shown}' is longer than {MAX_LINE_BYTES} bytes");
         self.refuse(start, reason);
         AfterCommand::Continue
     }
@@ -391,7 +391,7 @@ impl Session {
         self.output.line(&format!(
             "option name {CONFIG_FILE} type string default <empty>"
         ));
-        for (name, _) in BUTTONS {
+        for (_, name, _) in BUTTONS {
             self.output.line(&format!("option name {name} type button"));
         }
         self.output.line("uciok");
@@ -403,11 +403,13 @@ impl Session {
     }
 
     fn set_option(&mut self, name: &str, value: Option<&str>) {
-        if name.eq_ignore_ascii_case("ClearTree") {
-            return self.engine.clear_tree();
-        }
-        if name.eq_ignore_ascii_case("Clear Hash") {
-            return self.engine.clear_hash();
+        let button = BUTTONS
+            .iter()
+            .find(|(_, known, _)| name.eq_ignore_ascii_case(known));
+        match button {
+            Some((Button::ClearTree, ..)) => return self.engine.clear_tree(),
+            Some((Button::ClearHash, ..)) => return self.engine.clear_hash(),
+            None => {}
         }
         if name.eq_ignore_ascii_case(CONFIG_FILE) {
             return self.read_config(value.unwrap_or_default());

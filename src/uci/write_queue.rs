@@ -1,4 +1,4 @@
-//! What a thread writes for others, in order, so that these never wait for a slow reader.
+//! A queue for one writing thread, so that those who add to it never wait for a slow reader.
 //!
 //! `models/` checks this file under every order of its threads: it uses nothing but `parking_lot`.
 

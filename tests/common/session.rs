@@ -2,14 +2,29 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc::{self, Receiver},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-/// Nothing takes this long; it only turns a hang into a failure.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// Nothing takes this long, however busy the machine is; it only turns a hang into a failure.
+pub const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Waits for the end of a process, and kills it if it does not come.
+pub fn end_of(child: &mut Child) -> ExitStatus {
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            panic!("it hangs");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// A running program and its output.
 pub struct Session {
@@ -93,8 +108,17 @@ impl Session {
     /// Closes the input and returns the rest of the output, after a successful exit.
     pub fn end(mut self) -> Vec<String> {
         self.input = None;
-        let rest = self.lines.iter().collect();
-        assert!(self.child.wait().unwrap().success());
+        let deadline = Instant::now() + TIMEOUT;
+        let mut rest = Vec::new();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => rest.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("it does not end: {rest:?}"),
+            }
+        }
+        assert!(end_of(&mut self.child).success());
         rest
     }
 }

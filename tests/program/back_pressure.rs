@@ -3,37 +3,20 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Command, Stdio},
     sync::mpsc,
     thread,
-    time::{Duration, Instant},
 };
 
-const BIN: &str = env!("CARGO_BIN_EXE_scorn");
+use crate::common::session::{TIMEOUT, end_of};
 
-/// Nothing takes this long, however busy the machine is.
-const DEADLINE: Duration = Duration::from_secs(120);
+const BIN: &str = env!("CARGO_BIN_EXE_scorn");
 
 /// Does `work` on a thread of its own.
 fn within_deadline<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, done) = mpsc::channel();
     thread::spawn(move || sender.send(work()));
-    done.recv_timeout(DEADLINE).expect("it hangs, or failed")
-}
-
-/// Waits for the end of a process, and kills it at the deadline.
-fn end_of(child: &mut Child) -> ExitStatus {
-    let deadline = Instant::now() + DEADLINE;
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        if Instant::now() > deadline {
-            child.kill().unwrap();
-            panic!("it hangs");
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
+    done.recv_timeout(TIMEOUT).expect("it hangs, or failed")
 }
 
 fn engine() -> Command {
@@ -114,7 +97,10 @@ fn more_commands_than_may_wait_for_a_search_are_all_executed() {
 /// With named pipes, and with shell scripts as engines.
 #[cfg(unix)]
 mod unix {
-    use std::path::Path;
+    use std::{
+        path::Path,
+        time::{Duration, Instant},
+    };
 
     use scorn::{
         dataset::{

@@ -65,7 +65,7 @@ fn table() -> String {
         "| {CONFIG_FILE} | `--config` | | | Configuration file, one `--flag=value` a line. Default: `scorn.config`, or \
          without it `lc0.config`, in the program's folder; an empty name reads none. |\n"
     );
-    for (name, help) in BUTTONS {
+    for (_, name, help) in BUTTONS {
         text += &format!("| {name} | | button | | {help} |\n");
     }
     text
@@ -79,7 +79,7 @@ fn settable() -> BTreeMap<&'static str, String> {
             names.insert(name, row.default.clone());
         }
     }
-    names.extend(BUTTONS.iter().map(|(name, _)| (*name, String::new())));
+    names.extend(BUTTONS.iter().map(|(_, name, _)| (*name, String::new())));
     names
 }
 

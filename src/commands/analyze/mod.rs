@@ -263,7 +263,7 @@ fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
     let stop = StopSignal::default();
     let signal = stop.clone();
     // Before there are unfinished files. Without handlers, signals end the program as usual.
-    let _ = interrupt::on_signal(move || signal.stop());
+    let _ = interrupt::catch(move || signal.stop(), || {});
     let pages = Pages::create(args, &inputs)?;
     let writer = ResultOutput::new(args, &inputs)?;
     if let Some(reason) = opponent::why_idle(&player.options) {

@@ -1,6 +1,6 @@
 //! Turns arguments and options into the plan of a run: sides, networks, openings, rules.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use anyhow::{Context, Result, ensure};
 use shakmaty::Color;
@@ -89,7 +89,8 @@ pub(super) fn plan(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<
         (None, Some(odds)) => Starts::odds(odds)?,
         (None, None) => Starts::book(&Book::standard(), None),
     };
-    let terms = terms(args, options)?;
+    let mut opened = OpenTables::default();
+    let terms = terms(args, options, &mut opened)?;
     let mut players = players(args, sides, load)?;
     let max_nodes = players.iter().map(|player| player.nodes).max();
     if let (Some(cap), Some(max_nodes)) = (terms.cap, max_nodes) {
@@ -100,7 +101,7 @@ pub(super) fn plan(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<
         );
     }
     for player in &mut players {
-        player.tables = tables(&player.options.syzygy_path)?;
+        player.tables = opened.get(&player.options.syzygy_path)?;
     }
     let colors = match args.a_plays {
         ColorChoice::White => Colors::Fixed(Color::White),
@@ -185,17 +186,30 @@ fn networks(sides: &[Options; 2], load: &Load) -> Result<[Networks; 2]> {
     Ok([first, second])
 }
 
-fn tables(path: &str) -> Result<Option<Arc<Tables>>> {
-    if path.is_empty() {
-        return Ok(None);
+/// Tablebases by their paths. The sides and the adjudication share them.
+#[derive(Default)]
+struct OpenTables(HashMap<String, Arc<Tables>>);
+
+impl OpenTables {
+    /// Those of a path, which are opened the first time; `None` without a path.
+    fn get(&mut self, path: &str) -> Result<Option<Arc<Tables>>> {
+        if path.is_empty() {
+            return Ok(None);
+        }
+        if let Some(tables) = self.0.get(path) {
+            return Ok(Some(Arc::clone(tables)));
+        }
+        let tables = Arc::new(open_tables(path)?);
+        self.0.insert(path.to_owned(), Arc::clone(&tables));
+        Ok(Some(tables))
     }
-    Ok(Some(Arc::new(open_tables(path)?)))
 }
 
-fn terms(args: &SelfplayArgs, options: &Options) -> Result<Terms> {
+fn terms(args: &SelfplayArgs, options: &Options, opened: &mut OpenTables) -> Result<Terms> {
     let tables = match args.adjudicate_syzygy {
         true => {
-            Some(tables(&options.syzygy_path)?.context("--adjudicate-syzygy needs SyzygyPath")?)
+            let tables = opened.get(&options.syzygy_path)?;
+            Some(tables.context("--adjudicate-syzygy needs SyzygyPath")?)
         }
         false => None,
     };

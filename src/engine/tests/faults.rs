@@ -13,15 +13,15 @@ use crate::{
 const HANGS: Duration = Duration::from_secs(120);
 
 /// The answer to a search of so many nodes, which must be the only one and legal.
-fn only_answer(engine: &mut Engine, told: &Receiver<Ended>, memory: &Memory, go: Go) -> Answer {
+fn only_answer(engine: &mut Engine, ended: &Receiver<Ended>, memory: &Memory, go: Go) -> Answer {
     let is_endless = go.infinite;
     engine.go(go);
     if is_endless {
         engine.stop();
     }
-    engine.search_ended(told.recv_timeout(HANGS).expect("the search hangs"));
+    engine.search_ended(ended.recv_timeout(HANGS).expect("the search hangs"));
     assert!(matches!(
-        told.recv_timeout(Duration::ZERO),
+        ended.recv_timeout(Duration::ZERO),
         Err(RecvTimeoutError::Timeout)
     ));
     let mut answers = memory.answers.lock();
@@ -52,7 +52,7 @@ fn an_evaluation_that_fails_or_panics_costs_no_answer() {
                         false => Arc::new(Faulty::new(fault, at)),
                     })
                 });
-                let (mut engine, memory, told) = engine(load);
+                let (mut engine, memory, ended) = engine(load);
                 for (name, value) in [
                     ("Threads", threads),
                     ("MinibatchSize", "2"),
@@ -62,7 +62,7 @@ fn an_evaluation_that_fails_or_panics_costs_no_answer() {
                 }
                 let moves = ["e2e4", "c7c5"].map(String::from);
                 engine.set_position(None, &moves).unwrap();
-                only_answer(&mut engine, &told, &memory, nodes(40));
+                only_answer(&mut engine, &ended, &memory, nodes(40));
                 let is_reported = memory.has_noted("in a test");
                 assert!(is_reported, "{fault:?} at {at}: {:?}", memory.notes.lock());
                 assert!(!memory.has_noted("the search crashed"));
@@ -71,7 +71,7 @@ fn an_evaluation_that_fails_or_panics_costs_no_answer() {
                 }
                 // It happens once only, and the engine goes on.
                 memory.notes.lock().clear();
-                only_answer(&mut engine, &told, &memory, nodes(40));
+                only_answer(&mut engine, &ended, &memory, nodes(40));
                 assert!(
                     memory
                         .notes
@@ -91,19 +91,19 @@ fn threads_that_cannot_be_started_cost_no_answer() {
     for first in 0..8 {
         let load = Arc::clone(&load);
         let play = move || {
-            let (mut engine, memory, told) = engine(load);
+            let (mut engine, memory, ended) = engine(load);
             engine.set_option("Threads", "4", SetBy::Gui).unwrap();
             engine.set_option("MinibatchSize", "2", SetBy::Gui).unwrap();
             engine.set_position(None, &[]).unwrap();
             engine.answer_when_ready();
             for go in [nodes(50), nodes(200), nodes(300)] {
-                only_answer(&mut engine, &told, &memory, go);
+                only_answer(&mut engine, &ended, &memory, go);
             }
             let infinite = Go {
                 infinite: true,
                 ..Go::default()
             };
-            only_answer(&mut engine, &told, &memory, infinite);
+            only_answer(&mut engine, &ended, &memory, infinite);
             engine.close(HANGS);
             assert_eq!(memory.ready.load(Ordering::Relaxed), 1);
             let notes = std::mem::take(&mut *memory.notes.lock());

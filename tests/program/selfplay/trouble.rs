@@ -1,6 +1,6 @@
 //! Bad input, folders in use and full disks are reported, and existing files stay.
 
-use std::fs;
+use std::{fs, path::Path};
 #[cfg(target_os = "linux")]
 use std::{
     process::{Command, Stdio},
@@ -169,6 +169,22 @@ fn bad_input_is_named_and_nothing_is_written() {
             "{arguments:?}"
         );
     }
+}
+
+#[test]
+fn tablebases_are_opened_once_for_both_sides_and_the_adjudication() {
+    let folder = tempfile::tempdir().unwrap();
+    // No position of the game probes it.
+    fs::write(folder.path().join("KQvK.rtbw"), [0; 16]).unwrap();
+    let path = std::env::join_paths([Path::new("/no/such"), folder.path()]).unwrap();
+    let path = path.to_str().unwrap();
+    let usual = ["--games", "1", "--nodes", "5", "--max-plies", "4"];
+    let tables = ["--adjudicate-syzygy", "--syzygy-paths", path];
+    let out = folder.path().join("out");
+    let output = run(&out, &[&usual[..], &tables].concat());
+    ok(&output);
+    let stderr = text(&output.stderr);
+    assert_eq!(stderr.matches("/no/such").count(), 1, "{stderr}");
 }
 
 #[test]
