@@ -1,8 +1,8 @@
 //! The positions to analyse, from the command line, EPD files or games.
 
-use std::{path::Path, sync::Arc};
+use std::{iter, path::Path, sync::Arc};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Error, Result};
 use shakmaty::{Chess, EnPassantMode, Position, fen::Fen};
 
 use crate::{
@@ -129,7 +129,7 @@ pub fn from_fen(text: &str) -> Result<Item> {
 /// # Errors
 /// When a file cannot be opened; bad lines are errors of the stream.
 pub fn from_epd(paths: &[impl AsRef<Path>]) -> Result<Items> {
-    let all = opened(paths, |path| Ok(files::lines(files::open(path)?)))?;
+    let all = opened(paths, |path| Ok(Box::new(files::lines(files::open(path)?))))?;
     let items = all.filter_map(
         |Numbered {
              place,
@@ -168,18 +168,28 @@ struct FilePlace {
     number: usize,
 }
 
-/// What `open` reads from each of the files, which are all opened before the first is read.
-fn opened<I: Iterator + 'static>(
+/// What `open` reads from each of the files, one after the other. All are looked at before the first is read, but those
+/// that can be opened again are opened only when it is their turn: there may be thousands.
+fn opened<T: 'static>(
     paths: &[impl AsRef<Path>],
-    open: impl Fn(&Path) -> Result<I>,
-) -> Result<impl Iterator<Item = Numbered<I::Item>> + 'static> {
+    open: impl Fn(&Path) -> Result<Box<dyn Iterator<Item = Result<T>>>> + 'static,
+) -> Result<impl Iterator<Item = Numbered<Result<T>>> + 'static> {
     let paths = paths.iter().map(AsRef::as_ref);
-    let files: Result<Vec<(String, I)>> = paths
-        .map(|path| Ok((path.display().to_string(), open(path)?)))
+    let files: Result<Vec<_>> = paths
+        .map(|path| {
+            let opened = open(path)?;
+            let is_read_once = !path.is_file();
+            Ok((path.to_owned(), is_read_once.then_some(opened)))
+        })
         .collect();
-    let all = files?.into_iter().flat_map(|(file, from)| {
+    let all = files?.into_iter().flat_map(move |(path, opened)| {
+        let from = match opened {
+            Some(opened) => Ok(opened),
+            None => open(&path),
+        };
+        let from = from.unwrap_or_else(|error| Box::new(iter::once(Err(error))));
         let place = move |number| FilePlace {
-            file: file.clone(),
+            file: path.display().to_string(),
             number,
         };
         (1..).map(place).zip(from)
@@ -217,25 +227,18 @@ fn parse_epd(line: &str, number: usize) -> Result<Item> {
 /// When a file cannot be opened; bad games are errors of the stream.
 pub fn from_pgn(paths: &[impl AsRef<Path>]) -> Result<Items> {
     let all = opened(paths, |path| {
-        Ok(Reader::open(path)?.accept_unfinished().keep_times())
+        let games = Reader::open(path)?.accept_unfinished().keep_times();
+        Ok(Box::new(games.map(|game| game.map_err(Error::new))))
     })?;
-    let items = all.flat_map(
-        |Numbered {
-             place,
-             number,
-             from,
-         }|
-         -> Items {
-            match from {
-                Ok(game) => Box::new(items_of(game, number).map(Ok)),
-                Err(error) => {
-                    let place = format!("{}, game {}", place.file, place.number);
-                    let error = anyhow!(error).context(place);
-                    Box::new(std::iter::once(Err(error)))
-                }
+    let items = all.flat_map(|read| -> Items {
+        match read.from {
+            Ok(game) => Box::new(items_of(game, read.number).map(Ok)),
+            Err(error) => {
+                let place = format!("{}, game {}", read.place.file, read.place.number);
+                Box::new(iter::once(Err(error.context(place))))
             }
-        },
-    );
+        }
+    });
     Ok(Box::new(items))
 }
 
@@ -380,7 +383,9 @@ pub(super) mod tests {
         let place = format!("{}, line 3", paths[1].display());
         assert!(error.contains(&place), "{error}");
 
-        // No file is read if one of them is missing.
+        // No file is read if one of them is missing, and a thousand are not open at once.
+        let many = vec![paths[0]; 3000];
+        assert_eq!(from_epd(&many).unwrap().flatten().count(), 6000);
         let missing = [paths[0], Path::new("no such file")];
         assert!(from_epd(&missing).is_err() && from_pgn(&missing).is_err());
     }

@@ -69,11 +69,12 @@ impl EarlierResults {
         Some(result)
     }
 
-    /// Whether a position of this name may be a new one: all that there was has been used, or that of its game, which
-    /// could not be read before or was not finished.
+    /// Whether a position of this name may be a new one: all that there was has been used, or, among results of games,
+    /// that of its game, which could not be read before or was not finished.
     fn may_lack(&self, name: &str) -> bool {
+        let are_games = !self.of_game.is_empty();
         let is_left = |game| self.of_game.get(game).is_some_and(|&left| left > 0);
-        self.count == 0 || game_in(name).is_some_and(|game| !is_left(game))
+        self.count == 0 || are_games && game_in(name).is_some_and(|game| !is_left(game))
     }
 }
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use shakmaty::{Color, Position};
-use thiserror::Error;
 
 use crate::{
     chess::History,
@@ -52,19 +51,15 @@ pub struct Go {
 }
 
 /// A word of `go` that has no effect, with what belongs to it, and why.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IgnoredWord {
     /// There is no such word.
-    #[error("go: '{0}' is ignored: go has no such word")]
     Unknown(String),
     /// A number must follow it.
-    #[error("go: '{0}' is ignored: a number must follow")]
     NoNumber(String),
     /// What follows it is no number, or a negative one where there is none.
-    #[error("go: '{0}' is ignored: this is not a valid number")]
     BadNumber(String),
     /// `perft` with too many plies.
-    #[error("go: 'perft {plies}' is ignored: more than {most} plies cannot be counted")]
     TooDeep {
         /// The plies asked for.
         plies: u32,

@@ -83,8 +83,14 @@ pub(super) fn renew(tree: &mut Tree, id: NodeId) -> bool {
     if bounds.flipped() != node.bounds() {
         return false;
     }
+    let known = Proof {
+        m: node.m,
+        from_tablebase: node.origin() == Origin::Tablebase,
+    };
+    // One winning move is enough: there may have been a better proof than any that is in the tree now.
+    let is_better = bounds.result() != Some(1) || is_preferred(proof, known, 1);
     let origin = proof.origin();
-    if (proof.m, origin) == (node.m, node.origin()) {
+    if !is_better || (proof.m, origin) == (node.m, node.origin()) {
         return false;
     }
     let node = tree.node_mut(id);

@@ -33,7 +33,7 @@ use self::{command::Command, output::Output};
 use crate::{
     chess::setup,
     config_file,
-    engine::{Ended, Engine, SearchRequest, SetBy, loader::Retry},
+    engine::{Ended, Engine, IgnoredWord, SearchRequest, SetBy, loader::Retry},
     files::{LineEnd, read_line, skip_line},
     options::{BUTTONS, Button, CONFIG_FILE, OptionError, layers::Layers},
     player::Load,
@@ -283,7 +283,7 @@ impl Session {
     fn report_ignored_words(&self, command: &Command) {
         let Command::Go(go) = command else { return };
         for word in &go.ignored_words {
-            self.output.note(&word.to_string());
+            self.output.note(&why_ignored(word));
         }
         if go.lacks_limit {
             self.output
@@ -517,4 +517,18 @@ impl Session {
         self.engine.close(SHUTDOWN_TIMEOUT);
         self.output.flush(FLUSH_TIMEOUT);
     }
+}
+
+/// Why a word of `go` has no effect.
+fn why_ignored(word: &IgnoredWord) -> String {
+    let (word, reason) = match word {
+        IgnoredWord::Unknown(word) => (word.clone(), "go has no such word".to_owned()),
+        IgnoredWord::NoNumber(word) => (word.clone(), "a number must follow".to_owned()),
+        IgnoredWord::BadNumber(word) => (word.clone(), "this is not a valid number".to_owned()),
+        IgnoredWord::TooDeep { plies, most } => (
+            format!("perft {plies}"),
+            format!("more than {most} plies cannot be counted"),
+        ),
+    };
+    format!("go: '{word}' is ignored: {reason}")
 }

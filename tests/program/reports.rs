@@ -480,6 +480,20 @@ fn a_game_that_was_mended_is_analysed_and_the_others_are_kept() {
     let again = fs::read_to_string(&records).unwrap();
     assert_eq!(again.lines().count(), after.lines().count());
 
+    // Results of other positions stay as they are.
+    let positions = before.replace("\"game 1, move 1.\"", "\"#1\"");
+    let [first, ..] = positions.lines().collect::<Vec<_>>()[..] else {
+        panic!("{positions}")
+    };
+    fs::write(&records, format!("{first}\n")).unwrap();
+    let (code, errors) = run(&pgn, &arguments);
+    assert!(
+        code == Some(1) && errors.contains("of other positions, without game 1"),
+        "{errors}"
+    );
+    assert_eq!(fs::read_to_string(&records).unwrap(), format!("{first}\n"));
+
+    fs::write(&records, &again).unwrap();
     for (other, message) in [
         (games.replace("e5 *", "e6 *"), "goes on differently"),
         (

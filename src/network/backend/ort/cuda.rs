@@ -172,7 +172,11 @@ impl OrtBackend for Cuda {
         network: &Network,
         runtime: &Runtime,
     ) -> Option<TimesCache> {
-        gpu::times_cache(&network.onnx, (plan, form), &runtime.version())
+        Some(gpu::times_cache(
+            &network.onnx,
+            (plan, form),
+            &runtime.version(),
+        ))
     }
 
     fn tune(

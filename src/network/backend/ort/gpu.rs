@@ -28,8 +28,6 @@ use crate::{
     version::VERSION,
 };
 
-pub(super) use crate::network::batch_times::next_run;
-
 /// The GPU.
 pub(super) const GPU: Setting = Setting {
     key: "gpu",
@@ -214,7 +212,7 @@ pub(super) fn times_cache(
     model: &OnnxModel,
     (plan, form): (&SessionPlan, GraphForm),
     versions: &str,
-) -> Option<TimesCache> {
+) -> TimesCache {
     let cards = nvidia::cards(Path::new(nvidia::CARDS));
     let sizes = match model.batch {
         Some(fixed) => vec![fixed],
@@ -222,7 +220,7 @@ pub(super) fn times_cache(
     };
     let settings = times_key((plan, form), &sizes, versions);
     let settings = format!("{settings} on {cards}");
-    Some(TimesCache::of(&model.bytes, &settings, sizes))
+    TimesCache::of(&model.bytes, &settings, sizes)
 }
 
 /// What the times of a network's batches depend on besides the network and the cards.

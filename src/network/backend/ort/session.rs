@@ -18,7 +18,6 @@ use ort::{
 };
 
 use super::{
-    gpu,
     plan::{Built, ExecutionProvider, SessionContext, SessionSettings},
     runtime::Runtime,
 };
@@ -29,6 +28,7 @@ use crate::{
             factory::Machine,
             pool::{DeviceSession, Outputs, PolicyKind},
         },
+        batch_times::next_run,
         input::{Encoding, InputRows, Inputs, planes::PlaneLayout},
     },
 };
@@ -591,7 +591,7 @@ impl DeviceSession for OnnxSession {
 
     fn next_run(&self, rows: usize) -> usize {
         match self.settings.provider.nvidia_gpu() {
-            Some(_) if !self.sizes.is_empty() => gpu::next_run(&self.sizes, rows),
+            Some(_) if !self.sizes.is_empty() => next_run(&self.sizes, rows),
             _ => rows.min(self.max_batch()),
         }
     }

@@ -17,10 +17,8 @@ use super::{
     waiting::measured_limits,
 };
 use crate::network::{
-    backend::{
-        ort::gpu,
-        pool::{DeviceSession, Outputs, PolicyKind},
-    },
+    backend::pool::{DeviceSession, Outputs, PolicyKind},
+    batch_times::next_run,
     evaluator::cores,
     input::InputRows,
 };
@@ -123,7 +121,7 @@ impl DeviceSession for CapturedSession {
     }
 
     fn next_run(&self, rows: usize) -> usize {
-        gpu::next_run(&self.sizes, rows)
+        next_run(&self.sizes, rows)
     }
 
     fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String> {
