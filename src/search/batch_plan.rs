@@ -106,8 +106,8 @@ impl BatchPlan {
     }
 }
 
-/// The sizes of batches that are worth a step, ascending: those that the device has or, if it takes any, enough of them;
-/// none is larger than what was measured.
+/// The sizes of batches that are worth a step, ascending: those that the device has or, if it takes any, enough of
+/// them; none is larger than what was measured.
 fn sizes(times: &BatchTimes) -> impl Iterator<Item = usize> {
     let own = times.sizes().iter().copied();
     let any = (0..).flat_map(|bits| [2 << bits, 3 << bits]);
@@ -221,7 +221,7 @@ mod tests {
         );
         let few = steps(&any.clone().with_sizes(&[8, 64, 256, 1024]));
         assert_eq!(few, [64, 256, 1024]);
-        // The sizes that a user gives need not be powers of two; larger ones than those that were measured do not count.
+        // The sizes that a user gives need not be powers of two; larger ones than were measured do not count.
         let odd = steps(&any.with_sizes(&[40, 100, 1000, 2000]));
         assert_eq!(odd, [100, 1000]);
     }
