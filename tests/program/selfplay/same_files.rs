@@ -59,7 +59,8 @@ fn the_same_files_at_any_speed_and_every_game_can_be_read() {
 
 /// Games of the built-in network.
 fn play_sparse(out: &Path, arguments: &[&str]) -> Output {
-    let usual = "selfplay --games 6 --nodes 40 --max-plies 24 --sc-limit 6 --temperature 1 --noise-epsilon 0.25 --seed 7";
+    let usual = "selfplay --games 6 --nodes 40 --max-plies 24 --sc-limit 6 \
+        --temperature 1 --noise-epsilon 0.25 --seed 7";
     let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
     command.args(usual.split(' ')).arg("--out").arg(out);
     command.args(["--records", "--chunks"]).args(arguments);

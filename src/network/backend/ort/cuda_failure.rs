@@ -112,7 +112,8 @@ mod tests {
                 "unspecified launch failure",
             ),
             (
-                "CUDA: kernel LegalMoves: DriverError(CUDA_ERROR_ILLEGAL_ADDRESS, \"an illegal memory access was encountered\")",
+                "CUDA: kernel LegalMoves: DriverError(CUDA_ERROR_ILLEGAL_ADDRESS, \
+                 \"an illegal memory access was encountered\")",
                 Cause::Broken,
                 "an illegal memory access was encountered",
             ),
