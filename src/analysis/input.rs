@@ -130,24 +130,18 @@ pub fn from_fen(text: &str) -> Result<Item> {
 /// When a file cannot be opened; bad lines are errors of the stream.
 pub fn from_epd(paths: &[impl AsRef<Path>]) -> Result<Items> {
     let all = opened(paths, |path| Ok(Box::new(files::lines(files::open(path)?))))?;
-    let items = all.filter_map(
-        |Numbered {
-             place,
-             number,
-             from,
-         }| {
-            let place = || format!("{}, line {}", place.file, place.number);
-            let line = match from {
-                Ok(line) => line,
-                Err(error) => return Some(Err(error.context(place()))),
-            };
-            let text = line.trim_start_matches('\u{feff}').trim();
-            if text.is_empty() || text.starts_with('#') {
-                return None;
-            }
-            Some(parse_epd(text, number).with_context(place))
-        },
-    );
+    let items = all.filter_map(|read| {
+        let place = || format!("{}, line {}", read.place.file, read.place.number);
+        let line = match read.from {
+            Ok(line) => line,
+            Err(error) => return Some(Err(error.context(place()))),
+        };
+        let text = line.trim_start_matches('\u{feff}').trim();
+        if text.is_empty() || text.starts_with('#') {
+            return None;
+        }
+        Some(parse_epd(text, read.number).with_context(place))
+    });
     Ok(Box::new(items))
 }
 
@@ -163,7 +157,7 @@ struct Numbered<T> {
 
 /// A place in a file.
 struct FilePlace {
-    file: String,
+    file: Arc<str>,
     /// The number of the line or game in it, from 1.
     number: usize,
 }
@@ -188,8 +182,9 @@ fn opened<T: 'static>(
             None => open(&path),
         };
         let from = from.unwrap_or_else(|error| Box::new(iter::once(Err(error))));
+        let file: Arc<str> = path.display().to_string().into();
         let place = move |number| FilePlace {
-            file: path.display().to_string(),
+            file: Arc::clone(&file),
             number,
         };
         (1..).map(place).zip(from)

@@ -416,6 +416,13 @@ mod tests {
         m: 20.0,
     };
 
+    /// That of a side that is mated.
+    const MATED: Value = Value {
+        wl: -1.0,
+        d: 0.0,
+        m: 0.0,
+    };
+
     #[test]
     fn a_value_changes_sides_and_length_on_its_way_up() {
         let mut line = Line::open();
@@ -499,12 +506,7 @@ mod tests {
     #[test]
     fn a_mate_proves_the_move_that_allows_it_lost_and_corrects_the_root() {
         let mut line = Line::open();
-        let mated = Value {
-            wl: -1.0,
-            d: 0.0,
-            m: 0.0,
-        };
-        line.evaluated(mated, Some((-1, Origin::Rules)));
+        line.evaluated(MATED, Some((-1, Origin::Rules)));
         line.back_up(true);
         let tree = &line.state.tree;
         let [root, child, leaf] = line.path.map(|id| *tree.node(id));
@@ -537,12 +539,7 @@ mod tests {
         tree.node_mut(reply).m = 4.0;
         tree.node_mut(reply)
             .set_bounds(Bounds::exact(1), Origin::Children);
-        let mated = Value {
-            wl: -1.0,
-            d: 0.0,
-            m: 0.0,
-        };
-        line.evaluated(mated, Some((-1, Origin::Rules)));
+        line.evaluated(MATED, Some((-1, Origin::Rules)));
         line.back_up(true);
         line.assert_is(1, 5, -1.0, 0.0, 1.0);
         let child = line.state.tree.node(line.path[1]);
@@ -552,12 +549,7 @@ mod tests {
     #[test]
     fn without_sticky_endgames_a_mate_is_a_value_like_any_other() {
         let mut line = Line::open();
-        let mated = Value {
-            wl: -1.0,
-            d: 0.0,
-            m: 0.0,
-        };
-        line.evaluated(mated, Some((-1, Origin::Rules)));
+        line.evaluated(MATED, Some((-1, Origin::Rules)));
         let options = Options {
             sticky_endgames: false,
             ..Options::default()
