@@ -44,7 +44,7 @@ mod packed {
     /// The names of the files, which `src/network/source/built_in.rs` includes, and what is in them.
     const NETWORKS: [(&str, &[u8]); 3] = [
         ("dense.gz", include_bytes!("networks/scorn-dense.onnx")),
-        ("human.gz", scorn_networks_human::HUMAN),
+        ("human.gz", scorn_network_human::HUMAN),
         ("odds.gz", scorn_network_odds::ODDS),
     ];
 
