@@ -174,40 +174,38 @@ fn dispatch(command: Option<CliCommand>, config: Option<&Path>, layers: Layers) 
         None | Some(CliCommand::Uci) => {
             Profiles::load(&layers.as_set().profiles)?;
             let output = Output::new(Box::new(io::stdout()));
-            let aside = output.clone();
-            let load = load(move |text| aside.note(text));
+            let notes = output.clone();
+            let load = load(move |text| notes.note(text));
             uci::run(BufReader::new(io::stdin()), &output, layers, load);
             Ok(())
         }
-        Some(CliCommand::Options(args)) => options::command(&args, layers),
-        Some(CliCommand::Analyze(args)) => {
-            analyze::command(&args, in_force(), &load(print_message))
-        }
-        Some(CliCommand::Bench(args)) => bench::command(&args),
+        Some(CliCommand::Options(args)) => options::run(&args, layers),
+        Some(CliCommand::Analyze(args)) => analyze::run(&args, in_force(), &load(print_message)),
+        Some(CliCommand::Bench(args)) => bench::run(&args),
         Some(CliCommand::Benchmark(args)) => {
-            benchmark::benchmark(&args, &in_force().into_options(), &load(print_message))
+            benchmark::run(&args, &in_force().into_options(), &load(print_message))
         }
         Some(CliCommand::Backendbench(args)) => {
-            backendbench::backendbench(&args, &in_force().into_options())
+            backendbench::run(&args, &in_force().into_options())
         }
-        Some(CliCommand::Runtime(args)) => runtime::runtime(&args, &layers.as_set()),
-        Some(CliCommand::Tune(args)) => tune::tune(&args, &in_force().into_options()),
-        Some(CliCommand::Convert(args)) => convert::convert(&args, &calibrate),
-        Some(CliCommand::Describe(args)) => describe::describe(&args),
+        Some(CliCommand::Runtime(args)) => runtime::run(&args, &layers.as_set()),
+        Some(CliCommand::Tune(args)) => tune::run(&args, &in_force().into_options()),
+        Some(CliCommand::Convert(args)) => convert::run(&args, &calibrate),
+        Some(CliCommand::Describe(args)) => describe::run(&args),
         Some(CliCommand::Dataset(args)) => {
             dataset::run(&args, &in_force().into_options(), &load(print_message))
         }
-        Some(CliCommand::Chunk(args)) => chunk::command(&args),
-        Some(CliCommand::Selfplay(args)) => selfplay::command(&args, &layers, &load(print_message)),
-        Some(CliCommand::Stats(args)) => stats::command(&args, &layers, &load(print_message)),
-        Some(CliCommand::Page(args)) => page::page(&args),
-        Some(CliCommand::Match(args)) => r#match::command(&args, config),
+        Some(CliCommand::Chunk(args)) => chunk::run(&args),
+        Some(CliCommand::Selfplay(args)) => selfplay::run(&args, &layers, &load(print_message)),
+        Some(CliCommand::Stats(args)) => stats::run(&args, &layers, &load(print_message)),
+        Some(CliCommand::Page(args)) => page::run(&args),
+        Some(CliCommand::Match(args)) => r#match::run(&args, config),
         Some(CliCommand::Train(args)) => train::run(&args),
         Some(CliCommand::Completions(args)) => {
             let command = offer_words(whole_command(), &Options::default().rows());
-            completions::completions(&args, command)
+            completions::run(&args, command)
         }
-        Some(CliCommand::Man(args)) => completions::man(&args, whole_command()),
+        Some(CliCommand::Man(args)) => completions::run_man(&args, whole_command()),
     }
 }
 

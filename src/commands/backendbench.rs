@@ -55,7 +55,7 @@ pub(super) fn positive() -> clap::builder::RangedU64ValueParser<u64> {
 ///
 /// # Errors
 /// When the backend or the network does not work.
-pub fn backendbench(args: &BackendbenchArgs, options: &Options) -> Result<()> {
+pub fn run(args: &BackendbenchArgs, options: &Options) -> Result<()> {
     let mut options = options.clone();
     let backends: Vec<String> = match args.all {
         true => automatic()

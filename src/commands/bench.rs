@@ -76,8 +76,8 @@ pub struct BenchResult {
 }
 
 /// Runs `scorn bench`.
-pub fn command(args: &BenchArgs) -> Result<()> {
-    let measured = run(args.nodes)?;
+pub fn run(args: &BenchArgs) -> Result<()> {
+    let measured = measure(args.nodes)?;
     let seconds = measured.time.as_secs_f64().max(1e-9);
     let nps = measured.nodes as f64 / seconds;
     print_line!("time       {} ms", measured.time.as_millis());
@@ -96,7 +96,7 @@ fn last_nodes(signature: u64, nodes: u64) -> u64 {
 ///
 /// # Errors
 /// When a search fails, which the hash evaluator never causes.
-pub fn run(nodes: u64) -> Result<BenchResult> {
+pub fn measure(nodes: u64) -> Result<BenchResult> {
     let mut visits = VisitHash::default();
     let mut total = Duration::ZERO;
     let clock = SystemClock::default();
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_signature_is_pinned_and_depends_on_the_search() {
-        let (first, other) = (run(200).unwrap(), run(201).unwrap());
+        let (first, other) = (measure(200).unwrap(), measure(201).unwrap());
         assert_eq!(
             first.signature, SIGNATURE,
             "{:016x}: the search behaves differently (see CONTRIBUTING.md)",

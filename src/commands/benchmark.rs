@@ -93,7 +93,7 @@ impl BenchmarkArgs {
 ///
 /// # Errors
 /// When the network, the backend or the position does not work.
-pub fn benchmark(args: &BenchmarkArgs, options: &Options, load: &Load) -> Result<()> {
+pub fn run(args: &BenchmarkArgs, options: &Options, load: &Load) -> Result<()> {
     let player = Player::load(options.clone(), load)?;
     let description = player.networks.main.info().description;
     if !args.json {

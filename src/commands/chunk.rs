@@ -70,7 +70,7 @@ impl ChunkSummary {
 ///
 /// # Errors
 /// When some files are not chunks or hold invalid positions; the other files are still counted and printed.
-pub fn command(args: &ChunkArgs) -> Result<()> {
+pub fn run(args: &ChunkArgs) -> Result<()> {
     let (mut summary, mut bad) = (ChunkSummary::default(), 0_u64);
     let mut files = Vec::new();
     for path in &args.files {

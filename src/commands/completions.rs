@@ -40,7 +40,7 @@ pub struct ManArgs {
 ///
 /// # Errors
 /// When nothing can be written.
-pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> Result<()> {
+pub fn run(args: &CompletionsArgs, mut command: clap::Command) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "scorn", &mut script);
     print(String::from_utf8(script)?)
@@ -50,7 +50,7 @@ pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> Result
 ///
 /// # Errors
 /// When nothing can be written, or a page exists and --force is not given; then nothing is changed.
-pub fn man(args: &ManArgs, command: clap::Command) -> Result<()> {
+pub fn run_man(args: &ManArgs, command: clap::Command) -> Result<()> {
     let Some(folder) = &args.folder else {
         return print(page(Man::new(command))?);
     };

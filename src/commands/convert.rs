@@ -62,7 +62,7 @@ pub struct ConvertArgs {
 pub type Calibrator<'a> = &'a dyn Fn(&OnnxModel, &[String]) -> Result<Calibration>;
 
 /// Runs `scorn convert`; the calibrator is called for int8 only.
-pub fn convert(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
+pub fn run(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
     convert_file(
         &ConvertArgs {
             network: discovered(&args.network)?,

@@ -27,7 +27,7 @@ pub struct DescribeArgs {
 ///
 /// # Errors
 /// When a network cannot be described.
-pub fn describe(args: &DescribeArgs) -> Result<()> {
+pub fn run(args: &DescribeArgs) -> Result<()> {
     let (mut described, mut failed) = (0, 0);
     for path in &args.networks {
         let text = match describe_file(path, args.json) {

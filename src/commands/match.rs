@@ -463,7 +463,7 @@ fn digest(path: &Path) -> Result<String> {
 /// # Errors
 /// When an engine cannot be started, when the book, the file of games or the report cannot be used, or, with
 /// `--strict`, when an engine forfeited a game.
-pub fn command(args: &MatchArgs, config: Option<&Path>) -> Result<()> {
+pub fn run(args: &MatchArgs, config: Option<&Path>) -> Result<()> {
     let sprt = args.sprt.map(|sprt| sprt.with_model(args.sprt_model));
     let sprt = sprt.transpose().context("--sprt")?;
     let game = args.prepare(config)?;

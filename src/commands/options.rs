@@ -50,7 +50,7 @@ pub struct OptionsArgs {
 ///
 /// # Errors
 /// When the position is not legal or nothing can be written.
-pub fn command(args: &OptionsArgs, layers: Layers) -> Result<()> {
+pub fn run(args: &OptionsArgs, layers: Layers) -> Result<()> {
     let note = Arc::new(|text: &str| eprint_line(format_args!("scorn: {text}")));
     let mut settings = Settings::new(layers, note);
     if let Some(text) = &args.fen {

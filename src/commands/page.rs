@@ -65,7 +65,7 @@ enum Part {
 }
 
 /// Runs `scorn page`.
-pub fn page(args: &PageArgs) -> Result<()> {
+pub fn run(args: &PageArgs) -> Result<()> {
     let text = files::read_text(&args.description)?;
     let page = html(&text).with_context(|| args.description.display().to_string())?;
     let inputs = std::slice::from_ref(&args.description);

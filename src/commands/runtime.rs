@@ -34,7 +34,7 @@ struct BackendState {
 ///
 /// # Errors
 /// When the output cannot be written; what is missing on the machine is part of it.
-pub fn runtime(args: &RuntimeArgs, options: &Options) -> Result<()> {
+pub fn run(args: &RuntimeArgs, options: &Options) -> Result<()> {
     let machine = Machine::inspect(&options.onnx_runtime_path);
     let states = try_backends(options);
     let mut descriptions = states.iter().filter_map(|tried| tried.state.as_ref().ok());

@@ -57,7 +57,7 @@ pub struct TuneArgs {
 ///
 /// # Errors
 /// When no backend works, or the file cannot be written.
-pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
+pub fn run(args: &TuneArgs, options: &Options) -> Result<()> {
     // A file that cannot be written is reported before anything is measured.
     if let Some(path) = args.write.as_deref().filter(|path| path.is_file()) {
         config_file::read(path).context("--write is for a configuration file")?;

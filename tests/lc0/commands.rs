@@ -5,8 +5,8 @@ use std::fs;
 use anyhow::bail;
 use scorn::{
     commands::{
-        convert::{ConvertArgs, convert},
-        describe::{DescribeArgs, describe},
+        convert::{self, ConvertArgs},
+        describe::{self, DescribeArgs},
     },
     lc0::{Calibration, DataType, OnnxModel, read_onnx},
 };
@@ -34,26 +34,26 @@ fn convert_overwrites_only_with_force() {
         input_format: None,
         force: false,
     };
-    convert(&args, &unused).unwrap();
+    convert::run(&args, &unused).unwrap();
     assert_eq!(
         read_onnx(&fs::read(&output).unwrap()).unwrap().batch,
         Some(4)
     );
-    let error = convert(&args, &unused).unwrap_err().to_string();
+    let error = convert::run(&args, &unused).unwrap_err().to_string();
     assert!(error.contains("--force"), "{error}");
     args.force = true;
     args.batch = None;
-    convert(&args, &unused).unwrap();
+    convert::run(&args, &unused).unwrap();
     assert_eq!(read_onnx(&fs::read(&output).unwrap()).unwrap().batch, None);
-    describe(&DescribeArgs {
+    describe::run(&DescribeArgs {
         networks: vec![network, output],
         json: true,
     })
     .unwrap();
     args.data_type = DataType::Int8;
-    let error = format!("{:#}", convert(&args, &unused).unwrap_err());
+    let error = format!("{:#}", convert::run(&args, &unused).unwrap_err());
     assert!(error.contains("nothing to calibrate with"), "{error}");
-    convert(&args, &|_, tensors| {
+    convert::run(&args, &|_, tensors| {
         let mut calibration = Calibration::default();
         let observe = |name: &String| calibration.observe(name, &[-1.0, 4.0]);
         tensors.iter().for_each(observe);
@@ -63,7 +63,7 @@ fn convert_overwrites_only_with_force() {
     args.data_type = DataType::Float32;
     // A bad option leaves the old file and nothing else.
     args.value_head = Some("third".to_owned());
-    let error = convert(&args, &unused).unwrap_err().to_string();
+    let error = convert::run(&args, &unused).unwrap_err().to_string();
     assert!(
         error.contains("net.pb") && error.contains("no value head 'third'"),
         "{error}"

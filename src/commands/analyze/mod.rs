@@ -248,11 +248,11 @@ impl AnalyzeArgs {
 /// # Errors
 /// When the network cannot be loaded, a file cannot be read or written, or some positions are invalid (the others are
 /// analysed nevertheless).
-pub fn command(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
-    run(&args.with_named_files()?, resolved, load)
+pub fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
+    analyze(&args.with_named_files()?, resolved, load)
 }
 
-fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
+fn analyze(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
     let options = args.options(resolved);
     let count = args.count()?;
     let limits = args.limits(&options);

@@ -35,7 +35,7 @@ const FIRST_LIMIT: u32 = 5;
 ///
 /// # Errors
 /// When the options, the book, a network or the folder cannot be used; the folder is unchanged then.
-pub fn command(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<()> {
+pub fn run(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<()> {
     let options = layers.as_set();
     check_options(&options)?;
     let set_by_tau = args.tau.iter().flat_map(|tau| tau.settings());

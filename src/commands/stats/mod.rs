@@ -201,7 +201,7 @@ impl FileStats {
 ///
 /// # Errors
 /// When a file cannot be read or written, or some games are broken (the others are still counted and printed).
-pub fn command(args: &StatsArgs, layers: &Layers, load: &Load) -> Result<()> {
+pub fn run(args: &StatsArgs, layers: &Layers, load: &Load) -> Result<()> {
     args.check_limits()?;
     // Created before the work, so that a file that cannot be written is reported at once.
     let html = args.html.as_ref();
