@@ -10,6 +10,7 @@ mod latest;
 mod listener;
 pub mod loader;
 mod lost_games;
+mod perft;
 mod search_thread;
 pub mod settings;
 pub mod strength;
@@ -21,7 +22,6 @@ mod user_options;
 mod tests;
 
 use std::{
-    cell::Cell,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -44,6 +44,7 @@ use self::{
     kept_tree::{KeptTree, Modelled},
     loader::{Loader, Retry},
     lost_games::LostGames,
+    perft::PerftTask,
     search_thread::SearchThread,
     settings::Settings,
     think::{Noted, Task, wait_for_stop},
@@ -51,7 +52,7 @@ use self::{
 };
 use crate::{
     chess::{
-        History, PackedMove, perft,
+        History, PackedMove,
         setup::{self, SetupError},
     },
     network::opponent,
@@ -68,8 +69,6 @@ use crate::{
 /// Interval at which the end of the program checks whether the last `readyok` was sent.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Time between two messages of a long `go perft`.
-const PERFT_NOTE_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a search for a mate goes on when the input has ended, or another search waits.
 const TIME_FOR_MATE: Duration = Duration::from_secs(1);
 
@@ -91,7 +90,7 @@ pub struct Engine {
     announcement: Arc<Mutex<Option<String>>>,
     /// Why the opponent's network is not used, if that was reported.
     idle: Option<&'static str>,
-    on_finished: Arc<dyn Fn(Ended) + Send + Sync>,
+    on_finished: Arc<dyn Fn(SearchEnd) + Send + Sync>,
     search_thread: SearchThread,
     running: Option<Running>,
     /// Whether the game ends with the running search: another one was begun meanwhile.
@@ -111,15 +110,15 @@ pub struct SearchRequest {
 /// How a search ended. The result is reported when the engine handles the end, so that commands sent in reply find it
 /// idle.
 #[derive(Clone, Debug)]
-pub enum Ended {
+pub enum SearchEnd {
     /// No answer is wanted.
-    Silently,
+    Silent,
     /// With the answer to a search.
-    With(Subject, Answer),
+    Answered(Subject, Answer),
     /// With a count of positions.
     Counted(u64),
     /// It panicked, and the GUI still waits for an answer.
-    ByPanic,
+    Panicked,
 }
 
 struct Running {
@@ -127,33 +126,33 @@ struct Running {
     silent: Arc<AtomicBool>,
     /// The search that a `ponderhit` turns this one into.
     ponder: Option<SearchRequest>,
-    end: End,
-    /// Whether it will be stopped soon.
-    ends_soon: bool,
+    ends_by: EndsBy,
+    /// Whether it will be stopped when [`TIME_FOR_MATE`] is over.
+    is_stop_scheduled: bool,
 }
 
-/// What ends a search, besides `stop`.
+/// What ends a search unless `stop` comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum EndsBy {
     /// The search ends at its limits.
     Limits,
     /// It ends with the mate that it looks for, and there may be none.
     Mate,
     /// Only the GUI ends it.
-    Never,
+    Stop,
     /// Only the GUI ends it, and there is no position to search: the answer waits for that.
-    NoSearch,
+    StopWithoutSearch,
 }
 
 impl Engine {
     /// An engine in the starting position. `layers` has what user and configuration file have set; `load` creates
-    /// networks; `on_finished` is called by each search thread at its end, after which [`Engine::search_ended`] must be
-    /// called.
+    /// networks; `on_finished` is called by the search thread at the end of each search, after which
+    /// [`Engine::handle_search_end`] must be called.
     pub fn new(
         layers: Layers,
         load: Load,
         listener: Arc<dyn Listener>,
-        on_finished: impl Fn(Ended) + Send + Sync + 'static,
+        on_finished: impl Fn(SearchEnd) + Send + Sync + 'static,
     ) -> Engine {
         let note = Arc::clone(&listener);
         let settings = Settings::new(layers, Arc::new(move |text: &str| note.note(text)));
@@ -308,25 +307,26 @@ impl Engine {
         self.running.is_some()
     }
 
-    /// Whether the running search ends only when the GUI stops it.
-    pub fn is_endless(&self) -> bool {
+    /// Whether the running search may go on until the GUI ends it: it has no limit, or looks for a mate that may not
+    /// exist.
+    pub fn may_never_end(&self) -> bool {
         self.running
             .as_ref()
-            .is_some_and(|running| running.end != End::Limits)
+            .is_some_and(|running| running.ends_by != EndsBy::Limits)
     }
 
-    /// Ends a search that only the GUI would end, because it cannot or asked for another one: at once, or after a
-    /// second if it looks for a mate.
-    pub fn end_endless(&mut self) {
+    /// Ensures that the running search ends although the GUI cannot end it or asked for another one: one that may never
+    /// end is stopped, at once, or after a second if it looks for a mate.
+    pub fn ensure_end(&mut self) {
         let Some(running) = &mut self.running else {
             return;
         };
-        match running.end {
-            End::Limits => {}
-            End::Never | End::NoSearch => self.stop(),
-            End::Mate if running.ends_soon => {}
-            End::Mate => {
-                running.ends_soon = true;
+        match running.ends_by {
+            EndsBy::Limits => {}
+            EndsBy::Stop | EndsBy::StopWithoutSearch => self.stop(),
+            EndsBy::Mate if running.is_stop_scheduled => {}
+            EndsBy::Mate => {
+                running.is_stop_scheduled = true;
                 let stop = running.stop.clone();
                 let wait = move || {
                     stop.wait(TIME_FOR_MATE);
@@ -378,10 +378,10 @@ impl Engine {
             self.note_if_contempt_is_off();
         }
         let (stop, silent) = (StopSignal::default(), Arc::default());
-        let end = match limits.is_mate_only() {
-            _ if limits.infinite => End::Never,
-            true => End::Mate,
-            false => End::Limits,
+        let ends_by = match limits.is_mate_only() {
+            _ if limits.infinite => EndsBy::Stop,
+            true => EndsBy::Mate,
+            false => EndsBy::Limits,
         };
         // They would end lines before the mate.
         let tables = self.open_tables().filter(|_| go.mate.is_none());
@@ -412,7 +412,7 @@ impl Engine {
             noted: Arc::clone(&self.noted),
         };
         let ponder = go.ponder.then_some(request);
-        self.start(stop, silent, ponder, end, move || task.run());
+        self.start(stop, silent, ponder, ends_by, move || task.run());
     }
 
     /// Prepares the tree for a search; returns the side whose opponent search-contempt models.
@@ -474,7 +474,7 @@ impl Engine {
     /// or `None` if so little time is left that the result of pondering is the answer.
     pub fn ponder_hit(&mut self) -> Option<SearchRequest> {
         let running = self.running.as_mut()?;
-        if running.end == End::NoSearch {
+        if running.ends_by == EndsBy::StopWithoutSearch {
             running.stop.stop();
         }
         let mut request = running.ponder.take()?;
@@ -497,12 +497,12 @@ impl Engine {
     }
 
     /// Handles the end of a search, which its thread has announced.
-    pub fn search_ended(&mut self, ended: Ended) {
+    pub fn handle_search_end(&mut self, end: SearchEnd) {
         if self.running.take().is_none() {
             return;
         }
         self.loader.set_searching(false);
-        if let Ended::With(_, answer) = &ended {
+        if let SearchEnd::Answered(_, answer) = &end {
             self.lost_games.answer(answer.best, answer.assessment);
             let nodes = self.tree.lock().root_visits();
             self.timing.ended(self.clock.now(), nodes);
@@ -510,11 +510,11 @@ impl Engine {
         if std::mem::take(&mut self.game_ends_with_search) {
             self.end_game();
         }
-        match ended {
-            Ended::Silently => {}
-            Ended::With(subject, answer) => self.listener.answer(&subject, answer),
-            Ended::Counted(count) => self.listener.perft_total(count),
-            Ended::ByPanic => {
+        match end {
+            SearchEnd::Silent => {}
+            SearchEnd::Answered(subject, answer) => self.listener.answer(&subject, answer),
+            SearchEnd::Counted(count) => self.listener.perft_total(count),
+            SearchEnd::Panicked => {
                 self.tree.replace();
                 self.listener
                     .note("error: the search crashed; please report this");
@@ -550,15 +550,21 @@ impl Engine {
     fn refuse(&mut self, go: &Go, reason: &str) {
         self.listener.note(reason);
         let subject = self.no_subject();
-        if !go.is_endless() {
+        if !go.is_ended_by_gui() {
             return self.listener.answer(&subject, Answer::default());
         }
         let (stop, listener) = (StopSignal::default(), Arc::clone(&self.listener));
         let stopped = stop.clone();
-        self.start(stop, Arc::default(), None, End::NoSearch, move || {
-            wait_for_stop(&stopped, &*listener);
-            Ended::With(subject, Answer::default())
-        });
+        self.start(
+            stop,
+            Arc::default(),
+            None,
+            EndsBy::StopWithoutSearch,
+            move || {
+                wait_for_stop(&stopped, &*listener);
+                SearchEnd::Answered(subject, Answer::default())
+            },
+        );
     }
 
     /// The subject of an answer without a move.
@@ -574,25 +580,25 @@ impl Engine {
         stop: StopSignal,
         silent: Arc<AtomicBool>,
         ponder: Option<SearchRequest>,
-        end: End,
-        work: impl FnOnce() -> Ended + Send + 'static,
+        ends_by: EndsBy,
+        work: impl FnOnce() -> SearchEnd + Send + 'static,
     ) {
         self.loader.set_searching(true);
         let guard = Guard {
-            ended: Ended::ByPanic,
+            end: SearchEnd::Panicked,
             on_finished: Arc::clone(&self.on_finished),
         };
         let work = Box::new(move || {
             let mut guard = guard;
-            guard.ended = work();
+            guard.end = work();
         });
         let to_stop = stop.clone();
         self.running = Some(Running {
             stop,
             silent,
             ponder,
-            end,
-            ends_soon: false,
+            ends_by,
+            is_stop_scheduled: false,
         });
         if let Err((work, error)) = self.search_thread.run(work) {
             self.listener.note(&format!(
@@ -605,38 +611,19 @@ impl Engine {
     }
 
     fn perft(&mut self, game: &History, depth: u32) {
-        let (stop, listener) = (StopSignal::default(), Arc::clone(&self.listener));
-        let subject = Subject {
-            position: game.position().clone(),
-            options: Arc::new(self.options().clone()),
+        let stop = StopSignal::default();
+        let task = PerftTask {
+            subject: Subject {
+                position: game.position().clone(),
+                options: Arc::new(self.options().clone()),
+            },
+            depth,
+            stop: stop.clone(),
+            clock: Arc::clone(&self.clock),
+            listener: Arc::clone(&self.listener),
         };
-        let (signal, clock) = (stop.clone(), Arc::clone(&self.clock));
-        self.start(stop, Arc::default(), None, End::Limits, move || {
-            if depth == 0 {
-                return Ended::Counted(1);
-            }
-            let (mut total, noted) = (0, Cell::new(clock.now()));
-            let stopped = || {
-                let now = clock.now();
-                if now.saturating_sub(noted.get()) >= PERFT_NOTE_INTERVAL {
-                    noted.set(now);
-                    // Only a line shows whether anybody still reads.
-                    listener.note("perft is counting; stop ends it");
-                }
-                signal.is_stopped() || listener.is_gone()
-            };
-            for m in subject.position.legal_moves() {
-                let mut after = subject.position.clone();
-                after.play_unchecked(m);
-                let count = perft::count(&after, depth - 1, &stopped);
-                if stopped() {
-                    listener.note("perft was stopped before everything was counted");
-                    return Ended::Silently;
-                }
-                listener.perft_move(&subject, PackedMove::pack(m), count);
-                total += count;
-            }
-            Ended::Counted(total)
+        self.start(stop, Arc::default(), None, EndsBy::Limits, move || {
+            task.run()
         });
     }
 
@@ -717,12 +704,12 @@ impl Engine {
 
 /// Reports how a search ended when it is dropped.
 struct Guard {
-    ended: Ended,
-    on_finished: Arc<dyn Fn(Ended) + Send + Sync>,
+    end: SearchEnd,
+    on_finished: Arc<dyn Fn(SearchEnd) + Send + Sync>,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        (self.on_finished)(self.ended.clone());
+        (self.on_finished)(self.end.clone());
     }
 }

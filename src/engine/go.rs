@@ -86,7 +86,7 @@ impl Go {
     }
 
     /// Whether the search continues until the GUI ends it.
-    pub(super) fn is_endless(&self) -> bool {
+    pub(super) fn is_ended_by_gui(&self) -> bool {
         self.infinite || self.ponder
     }
 
@@ -97,13 +97,13 @@ impl Go {
             || [self.depth, self.mate, self.perft]
                 .iter()
                 .any(Option::is_some);
-        has_time || has_count || self.is_endless()
+        has_time || has_count || self.is_ended_by_gui()
     }
 
     /// The limits of a search; `by_clock` are those of the time manager (see [`Go::clock_state`]).
     pub fn limits(&self, options: &Options, by_clock: Option<Limits>) -> Limits {
         let mut limits = by_clock.unwrap_or_default();
-        if let Some(exact) = self.movetime.filter(|_| !self.is_endless()) {
+        if let Some(exact) = self.movetime.filter(|_| !self.is_ended_by_gui()) {
             let overhead = Duration::from_millis(options.move_overhead_ms);
             let exact = time::fixed(exact, overhead);
             limits.movetime = Some(limits.movetime.map_or(exact, |hard| hard.min(exact)));
@@ -119,13 +119,13 @@ impl Go {
         let at_once = self.mate.filter(|&moves| moves == 0).map(|_| 1);
         let nodes = nodes.into_iter().chain(at_once).min();
         limits.set_nodes(nodes, options.nodes_as_playouts);
-        limits.infinite = self.is_endless() || limits == Limits::default();
+        limits.infinite = self.is_ended_by_gui() || limits == Limits::default();
         limits
     }
 
     /// Maximum wait for a network: a fraction of the time available, or `None` (no limit) without a time limit.
     pub fn patience(&self, history: &History) -> Option<Duration> {
-        if self.is_endless() {
+        if self.is_ended_by_gui() {
             return None;
         }
         // As in `clock_state`: nothing is left where only the other side has a clock.
@@ -140,7 +140,7 @@ impl Go {
     /// The clock of the side to move at the end of `history`; `None` for searches without a clock. Measurements of the
     /// game so far (lag, known nodes) are not included.
     pub fn clock_state(&self, options: &Options, history: &History) -> Option<ClockState> {
-        if self.is_endless() || !self.has_clock() {
+        if self.is_ended_by_gui() || !self.has_clock() {
             return None;
         }
         let position = history.position();

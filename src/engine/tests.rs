@@ -4,7 +4,7 @@ mod faults;
 
 use std::{
     sync::{
-        atomic::AtomicUsize,
+        atomic::{AtomicU64, AtomicUsize},
         mpsc::{Receiver, channel},
     },
     time::Instant,
@@ -52,7 +52,7 @@ impl Memory {
     }
 }
 
-fn engine(load: Load) -> (Engine, Arc<Memory>, Receiver<Ended>) {
+fn engine(load: Load) -> (Engine, Arc<Memory>, Receiver<SearchEnd>) {
     let memory = Arc::new(Memory::default());
     let (sender, ended) = channel();
     let engine = Engine::new(Layers::default(), load, memory.clone(), move |ended| {
@@ -62,14 +62,14 @@ fn engine(load: Load) -> (Engine, Arc<Memory>, Receiver<Ended>) {
 }
 
 /// Searches; the answer.
-fn answer_to(engine: &mut Engine, ended: &Receiver<Ended>, memory: &Memory, go: Go) -> Answer {
+fn answer_to(engine: &mut Engine, ended: &Receiver<SearchEnd>, memory: &Memory, go: Go) -> Answer {
     engine.go(go);
-    engine.search_ended(ended.recv().unwrap());
+    engine.handle_search_end(ended.recv().unwrap());
     memory.answers.lock().pop().unwrap()
 }
 
 /// Chooses a move where White gives its queen, by one node.
-fn play_at_odds(engine: &mut Engine, ended: &Receiver<Ended>, memory: &Memory) {
+fn play_at_odds(engine: &mut Engine, ended: &Receiver<SearchEnd>, memory: &Memory) {
     engine.set_position(Some(QUEEN_ODDS), &[]).unwrap();
     let nodes = Go {
         nodes: Some(1),
@@ -161,16 +161,16 @@ fn pondering_that_ends_before_the_network_is_there_is_answered_by_the_built_in_o
     thread::sleep(Duration::from_millis(100));
     assert!(!memory.has_noted("time runs out"), "no clock runs");
     engine.stop();
-    engine.search_ended(ended.recv().unwrap());
+    engine.handle_search_end(ended.recv().unwrap());
     let stopped = memory.answers.lock().pop().unwrap().best;
     // After a hit the search that follows says what there is to say.
     memory.notes.lock().clear();
     engine.go(ponder);
     let request = engine.ponder_hit().unwrap();
-    engine.search_ended(ended.recv().unwrap());
+    engine.handle_search_end(ended.recv().unwrap());
     assert!(memory.answers.lock().is_empty() && memory.notes.lock().is_empty());
     engine.search(request);
-    engine.search_ended(ended.recv().unwrap());
+    engine.handle_search_end(ended.recv().unwrap());
     assert!(memory.answers.lock().pop().unwrap().best.is_some());
     assert!(memory.has_noted("time runs out"));
     is_released.store(true, Ordering::Relaxed);
@@ -214,9 +214,9 @@ fn pondering_rests_when_the_own_clock_is_nearly_empty() {
     }
     assert!(memory.answers.lock().is_empty(), "no answer is due yet");
     let request = engine.ponder_hit().unwrap();
-    engine.search_ended(ended.recv().unwrap());
+    engine.handle_search_end(ended.recv().unwrap());
     engine.search(request);
-    engine.search_ended(ended.recv().unwrap());
+    engine.handle_search_end(ended.recv().unwrap());
     assert!(memory.answers.lock().pop().unwrap().best.is_some());
     // Nearer to the end the answer is what pondering has found: there is no other search.
     engine.clear_tree();
@@ -225,7 +225,7 @@ fn pondering_rests_when_the_own_clock_is_nearly_empty() {
         thread::sleep(Duration::from_millis(1));
     }
     assert!(engine.ponder_hit().is_none());
-    engine.search_ended(ended.recv().unwrap());
+    engine.handle_search_end(ended.recv().unwrap());
     let answer = memory.answers.lock().pop().unwrap().best;
     assert!(answer.is_some());
     // On a busy machine the search may not have reached the reply.
@@ -263,10 +263,21 @@ fn a_tree_is_kept_until_its_network_is_loaded_anew() {
     }
 }
 
+/// A clock that advances by a millisecond with each call: the machine's may show the same time twice.
+#[derive(Default)]
+struct TickingClock(AtomicU64);
+
+impl Clock for TickingClock {
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 #[test]
 fn a_clock_runs_since_the_position_and_a_movetime_since_go() {
     let (load, _) = slow_load();
     let (mut engine, _, _) = engine(load);
+    engine.clock = Arc::new(TickingClock::default());
     let second = Some(Duration::from_secs(1));
     let [clock, movetime] = [(second, None), (None, second)].map(|(wtime, movetime)| Go {
         wtime,
@@ -317,7 +328,7 @@ fn set(engine: &mut Engine, options: &[(&str, &str)]) {
 }
 
 /// Analyses the position until the network is there.
-fn analyse(engine: &mut Engine, ended: &Receiver<Ended>) {
+fn analyse(engine: &mut Engine, ended: &Receiver<SearchEnd>) {
     engine.go(Go {
         infinite: true,
         ..Go::default()
@@ -325,7 +336,7 @@ fn analyse(engine: &mut Engine, ended: &Receiver<Ended>) {
     // A search that is stopped before the network is there has a move from the built-in one.
     let _ = engine.loader.wait(&StopSignal::default(), None);
     engine.stop();
-    engine.search_ended(ended.recv().unwrap());
+    engine.handle_search_end(ended.recv().unwrap());
 }
 
 #[test]
@@ -402,7 +413,7 @@ fn an_engine_that_plays_both_sides_loads_nothing_twice() {
             nodes: Some(1),
             ..Go::default()
         });
-        engine.search_ended(ended.recv().unwrap());
+        engine.handle_search_end(ended.recv().unwrap());
         moves.push(m.to_owned());
     }
     assert_eq!(loaded(), [FOR_ODDS, &own]);
@@ -556,9 +567,9 @@ fn a_search_that_crashes_is_answered_once_with_a_legal_move() {
     // A ponder search is not answered before `ponderhit`, and then by the search that follows.
     engine.go(Go { ponder: true, ..go });
     let request = engine.ponder_hit().unwrap();
-    engine.search_ended(ended.recv().unwrap());
+    engine.handle_search_end(ended.recv().unwrap());
     assert!(memory.answers.lock().is_empty());
     engine.search(request);
-    engine.search_ended(ended.recv().unwrap());
+    engine.handle_search_end(ended.recv().unwrap());
     assert_eq!(memory.answers.lock().pop().unwrap().best, Some(only));
 }

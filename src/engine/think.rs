@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use shakmaty::{Color, Position};
 
 use super::{
-    Ended,
+    SearchEnd,
     kept_tree::SearchedTree,
     listener::{Answer, Listener, Subject},
     loader::{Loader, NotLoaded},
@@ -100,19 +100,19 @@ pub(super) fn wait_for_stop(stop: &StopSignal, listener: &dyn Listener) {
 
 impl Task {
     /// Searches, and returns the answer if one is wanted.
-    pub fn run(&self) -> Ended {
+    pub fn run(&self) -> SearchEnd {
         let answer = self.or_any_move(|| self.think());
         if self.limits.infinite {
             wait_for_stop(&self.stop, &*self.listener);
         }
         if self.silent.load(Ordering::Relaxed) {
-            return Ended::Silently;
+            return SearchEnd::Silent;
         }
         let answer = match self.guessed_reply() {
             Some(_) => self.or_any_move(|| self.answer_after_pondering()),
             None => answer,
         };
-        Ended::With(self.subject.clone(), answer)
+        SearchEnd::Answered(self.subject.clone(), answer)
     }
 
     /// A crash is a bug, but no reason to forfeit a game. The tree may be damaged and is replaced.

@@ -33,7 +33,7 @@ use self::{command::Command, output::Output};
 use crate::{
     chess::setup,
     config_file,
-    engine::{Ended, Engine, IgnoredWord, SearchRequest, SetBy, loader::Retry},
+    engine::{Engine, IgnoredWord, SearchEnd, SearchRequest, SetBy, loader::Retry},
     files::{LineEnd, read_line, skip_line},
     options::{BUTTONS, Button, CONFIG_FILE, OptionError, layers::Layers},
     player::Load,
@@ -61,7 +61,7 @@ enum Event {
     /// The beginning of a line that is too long.
     LongLine(String),
     EndOfInput,
-    SearchEnded(Ended),
+    SearchEnded(SearchEnd),
 }
 
 /// How much was read and not executed. The input waits while it is too much, and with it whoever writes it.
@@ -205,9 +205,9 @@ struct Session {
 
 impl Session {
     fn new(sender: Sender<Event>, output: Output, layers: Layers, load: Load) -> Session {
-        let on_finished = move |ended| {
+        let on_finished = move |end| {
             // The loop may have ended.
-            let _ = sender.send(Event::SearchEnded(ended));
+            let _ = sender.send(Event::SearchEnded(end));
         };
         let engine = Engine::new(layers, load, Arc::new(output.clone()), on_finished);
         let mut session = Session {
@@ -233,14 +233,14 @@ impl Session {
                 Event::Line(line) => self.line(&line),
                 Event::LongLine(start) => self.long_line(&start),
                 Event::EndOfInput => self.end_of_input(),
-                Event::SearchEnded(ended) => self.search_ended(ended),
+                Event::SearchEnded(end) => self.handle_search_end(end),
             };
             if next == AfterCommand::Quit || self.output.is_closed() {
                 break;
             }
-            // What would end an endless search may not be read any more.
+            // The line that would end the search may not be read any more.
             if self.deferred.len() >= MAX_DEFERRED {
-                self.engine.end_endless();
+                self.engine.ensure_end();
             }
             backlog.set_deferred(self.deferred.len());
         }
@@ -301,7 +301,7 @@ impl Session {
                     return AfterCommand::Quit;
                 }
             }
-            Command::IsReady => self.is_ready(),
+            Command::IsReady => self.answer_isready(),
             Command::Stop => {
                 // It applies to the last requested search, which may not have started.
                 let is_about_later = self.deferred.iter().any(Deferred::is_search);
@@ -315,7 +315,7 @@ impl Session {
             Command::PonderHit => self.ponder_hit(),
             other if self.must_wait(&other) => {
                 if matches!(other, Command::Go(_)) {
-                    self.engine.end_endless();
+                    self.engine.ensure_end();
                 }
                 self.deferred.push_back(Deferred::Command(other));
             }
@@ -347,7 +347,7 @@ impl Session {
     /// Whether the command at this place of the queue (or the next one to be queued) waits for a `wait` before it;
     /// false if there is nothing to wait for.
     fn waits_for_wait(&self, place: usize) -> bool {
-        !self.engine.is_endless() && self.deferred.iter().take(place).any(Deferred::is_wait)
+        !self.engine.may_never_end() && self.deferred.iter().take(place).any(Deferred::is_wait)
     }
 
     fn must_wait(&self, command: &Command) -> bool {
@@ -397,7 +397,7 @@ impl Session {
         self.output.line("uciok");
     }
 
-    fn is_ready(&mut self) {
+    fn answer_isready(&mut self) {
         self.engine.prepare(Retry::No);
         self.engine.answer_when_ready();
     }
@@ -457,8 +457,8 @@ impl Session {
         }
     }
 
-    fn search_ended(&mut self, ended: Ended) -> AfterCommand {
-        self.engine.search_ended(ended);
+    fn handle_search_end(&mut self, end: SearchEnd) -> AfterCommand {
+        self.engine.handle_search_end(end);
         while !self.engine.is_searching() {
             match self.deferred.pop_front() {
                 Some(Deferred::Command(Command::Quit)) => return AfterCommand::Quit,
@@ -476,7 +476,7 @@ impl Session {
         if self.take_stop() {
             self.engine.stop();
         } else if self.input_ended || another {
-            self.engine.end_endless();
+            self.engine.ensure_end();
         }
         self.next_after_input()
     }
@@ -491,7 +491,7 @@ impl Session {
 
     fn end_of_input(&mut self) -> AfterCommand {
         self.input_ended = true;
-        self.engine.end_endless();
+        self.engine.ensure_end();
         self.next_after_input()
     }
 
@@ -509,7 +509,7 @@ impl Session {
         self.engine.stop();
         while self.engine.is_searching() {
             match events.recv_timeout(SHUTDOWN_TIMEOUT) {
-                Ok(Event::SearchEnded(ended)) => self.engine.search_ended(ended),
+                Ok(Event::SearchEnded(end)) => self.engine.handle_search_end(end),
                 Ok(_) => {}
                 Err(_) => break,
             }

@@ -13,13 +13,18 @@ use crate::{
 const HANGS: Duration = Duration::from_secs(120);
 
 /// The answer to a search of so many nodes, which must be the only one and legal.
-fn only_answer(engine: &mut Engine, ended: &Receiver<Ended>, memory: &Memory, go: Go) -> Answer {
+fn only_answer(
+    engine: &mut Engine,
+    ended: &Receiver<SearchEnd>,
+    memory: &Memory,
+    go: Go,
+) -> Answer {
     let is_endless = go.infinite;
     engine.go(go);
     if is_endless {
         engine.stop();
     }
-    engine.search_ended(ended.recv_timeout(HANGS).expect("the search hangs"));
+    engine.handle_search_end(ended.recv_timeout(HANGS).expect("the search hangs"));
     assert!(matches!(
         ended.recv_timeout(Duration::ZERO),
         Err(RecvTimeoutError::Timeout)
