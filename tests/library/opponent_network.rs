@@ -113,23 +113,18 @@ fn frozen_replies_are_those_of_the_second_network() {
     }
 }
 
-/// The program's output for these lines of UCI. Each search is waited for; a ponder search, which may print nothing,
-/// gets some time.
+/// The program's output for these lines of UCI. Each search is waited for.
 fn uci(arguments: &[&str], script: &str) -> String {
     let mut session = Session::with(arguments);
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     for line in script.lines() {
         session.send(line);
-        match line {
-            "go ponder" => thread::sleep(Duration::from_millis(500)),
-            line if line == "stop" || line.starts_with("go ") => {
-                said.extend(session.until("bestmove"));
-            }
-            _ => {}
+        if line.starts_with("go ") {
+            output.extend(session.until("bestmove"));
         }
     }
-    said.extend(session.end());
-    said.join("\n")
+    output.extend(session.end());
+    output.join("\n")
 }
 
 /// Analyses a position with one node: the priors of its moves and its value for White.
@@ -270,11 +265,11 @@ fn nodes_after(arguments: &[&str], between: &str) -> u64 {
     // One thread: a second one that is preempted while it holds a leaf would block the first from that move.
     let main = ["-b", "rten", "-w", TINY, "--threads", "1"];
     let text = uci(&[&main, arguments].concat(), &script);
-    told_nodes(text.lines()).unwrap()
+    reported_nodes(text.lines()).unwrap()
 }
 
 /// The nodes in the last of these lines that contains them.
-fn told_nodes<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<u64> {
+fn reported_nodes<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<u64> {
     let mut reports = lines.rev().filter(|line| line.starts_with("info depth"));
     let mut words = reports
         .next()?
@@ -319,7 +314,7 @@ fn pondering_models_the_same_opponent_as_the_next_move() {
         thread::sleep(Duration::from_millis(100 << attempt));
         session.go("stop");
         let (_, lines) = session.go("go nodes 1");
-        told_nodes(lines.iter().map(String::as_str)).is_some_and(|nodes| nodes > 2)
+        reported_nodes(lines.iter().map(String::as_str)).is_some_and(|nodes| nodes > 2)
     });
     assert!(is_kept);
     session.end();
