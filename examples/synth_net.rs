@@ -1,5 +1,5 @@
-//! Writes a network in lc0's format with random weights, for benchmarks of architectures and sizes that are too large
-//! to be shipped: `cargo run --release --example synth_net -- transformer --layers 15 --width 768 bt4-like.pb`.
+//! A tool for benchmarks: writes a network in lc0's format with random weights, of architectures and sizes that are too
+//! large to be shipped: `cargo run --release --example synth_net -- transformer --layers 15 --width 768 bt4-like.pb`.
 
 #[path = "../tests/lc0/synth.rs"]
 mod synth;

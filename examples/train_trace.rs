@@ -1,5 +1,5 @@
-//! Traces twenty steps of `scorn train`'s arithmetic on one small batch: `cargo run --example train_trace -- FOLDER
-//! [squared]`.
+//! A tool for tests: traces twenty steps of `scorn train`'s arithmetic on one small batch:
+//! `cargo run --example train_trace -- FOLDER [squared]`.
 //!
 //! The folder gets `batch.json` (sizes, offsets of the weights, inputs, targets), `start.f32` and `end.f32` (all
 //! weights, little-endian) and the losses of each step. `tests/python/train_twin.py` does the same with PyTorch.

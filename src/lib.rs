@@ -21,7 +21,7 @@
 //! | formats | [`dataset`]: training records; [`sparse`]: sparse networks; [`lc0`]: lc0's weight files to ONNX |
 //! | chess | [`chess`]: rules around `shakmaty`; [`pgn`]; [`syzygy`]; [`stats`]: Elo, SPRT, plots |
 //! | options | [`options`]: the one table of everything that can be set; [`config_file`]; [`memory`] |
-//! | base | [`files`], [`hashing`], [`random`], [`terminal`], [`version`] |
+//! | base | [`files`], [`hashing`], [`interrupt`], [`random`], [`terminal`], [`threads`], [`version`] |
 //!
 //! # Boundaries
 //! * `network` never imports `search`; `lc0` depends on neither; `search` never prints.
@@ -29,6 +29,40 @@
 //!   seed is reproducible bit for bit. The only globals are the ONNX Runtime library and its plug-ins, which can be
 //!   loaded once per process, the built-in networks, unpacked once, the machine's memory, measured once, the running
 //!   engines of a match, which an interrupt stops, and what belongs to one thread (scratch memory, its pool).
+//!
+//! # Use as a library
+//! A [`Player`](player::Player) searches positions. This one has a hash function in place of a network, and finds a
+//! mate; `examples/search.rs` loads the network inside the program.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use scorn::{
+//!     chess::setup::{history_from_text, move_text},
+//!     network::hash::HashEvaluator,
+//!     options::Options,
+//!     player::Player,
+//!     search::{Limits, Score, Silent, StopSignal, SystemClock, Tree},
+//! };
+//!
+//! let player = Player::with_evaluator(Options::default(), Arc::new(HashEvaluator));
+//! let game = history_from_text("6k1/5ppp/8/8/8/8/8/R3K2R w KQ - 0 1")?;
+//! let limits = Limits {
+//!     nodes: Some(10_000),
+//!     ..Limits::default()
+//! };
+//! let outcome = player.search(
+//!     &mut Tree::default(),
+//!     &player.job(game.clone(), limits),
+//!     &StopSignal::default(),
+//!     &SystemClock::default(),
+//!     &mut Silent,
+//! )?;
+//! let best = outcome.best.ok_or("the game is over")?;
+//! assert_eq!(move_text(game.position(), best, false), "a1a8");
+//! assert_eq!(outcome.report.lines[0].score, Score::Mate(1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 /// Writes a line to standard output in a function that returns [`anyhow::Result`]. Unlike `println!`, which panics,

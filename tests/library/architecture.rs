@@ -1,5 +1,5 @@
-//! The structure of `src`: top-level modules are in layers, nothing imports upwards, and no files or top-level
-//! modules import each other in a circle.
+//! The structure of `src`: top-level modules are in layers, which the documentation lists, nothing imports upwards, and
+//! no files or top-level modules import each other in a circle.
 //!
 //! Imports are read as text, outside of test modules. A module and its submodules do not count: a `mod.rs` may import
 //! its files, and they may import it.
@@ -45,6 +45,34 @@ type Imports = BTreeMap<Module, BTreeSet<Module>>;
 fn nothing_imports_upwards_and_there_are_no_circles() {
     let findings = findings(&sources());
     assert!(findings.is_empty(), "\n{}", findings.join("\n"));
+}
+
+/// The column of CONTRIBUTING.md's table of layers where the names end.
+const NAMES_END: usize = 43;
+
+#[test]
+fn the_tables_of_the_documentation_have_every_module() {
+    let read = |file: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        fs::read_to_string(path).unwrap()
+    };
+    let mut expected: BTreeSet<&str> = LAYERS.into_iter().flatten().copied().collect();
+    let page = read("CONTRIBUTING.md");
+    let (_, rest) = page.split_once("```text\n").unwrap();
+    let (table, _) = rest.split_once("```").unwrap();
+    let names = table.lines().flat_map(|line| {
+        let names = line.get(..NAMES_END).unwrap_or(line);
+        names.split(|c: char| !c.is_alphanumeric() && c != '_')
+    });
+    let named: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
+    assert_eq!(named, expected, "CONTRIBUTING.md");
+    let root = read("src/lib.rs");
+    let rows = root.lines().filter(|line| line.starts_with("//! |"));
+    let links = rows.flat_map(|row| row.split("[`").skip(1));
+    let linked: BTreeSet<&str> = links.filter_map(|link| link.split("`]").next()).collect();
+    // It is no part of the library.
+    expected.remove("main");
+    assert_eq!(linked, expected, "src/lib.rs");
 }
 
 #[test]
