@@ -2,7 +2,8 @@
 //!
 //! They are compiled as they are. They use locks of `parking_lot` only, and that name means this crate here, whose
 //! locks are `shuttle`'s: it runs the threads one at a time and decides at every lock which one goes on. A thread that
-//! waits for ever is reported as a deadlock, so time limits never pass here.
+//! waits for ever is reported as a deadlock, so time limits never pass here. Atomic flags are the standard library's:
+//! other threads do not run between two of their operations.
 
 #![cfg(test)]
 

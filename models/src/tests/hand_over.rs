@@ -46,16 +46,38 @@ impl Owner<usize> for Counter {
     }
 }
 
-/// Runs `threads` threads with `packets` packets until `limit` packets were worked on, or until one of them ends the
-/// work.
-fn run(threads: usize, packets: usize, most_at_once: usize, limit: usize, ends_early: bool) {
+/// Threads that exchange packets until `limit` packets were worked on, or until one of them ends the work.
+#[derive(Clone, Copy)]
+struct Case {
+    threads: usize,
+    packets: usize,
+    most_at_once: usize,
+    limit: usize,
+    ends_early: bool,
+}
+
+/// Runs the case under many orders of the threads, which spin before they sleep, or do not.
+fn check(case: Case) {
+    for may_spin in [false, true] {
+        super::check(move || run(case, may_spin));
+    }
+}
+
+fn run(case: Case, may_spin: bool) {
+    let Case {
+        threads,
+        packets,
+        most_at_once,
+        limit,
+        ends_early,
+    } = case;
     let counter = Arc::new(Counter {
         owned: AtomicUsize::new(0),
         state: Mutex::default(),
         most_at_once,
         limit,
     });
-    let hand_over = Arc::new(HandOver::new(vec![0; packets], false));
+    let hand_over = Arc::new(HandOver::new(vec![0; packets], may_spin));
     let worked = Arc::new(AtomicUsize::new(0));
     let work = |number: usize| {
         let (hand_over, counter, worked) = (
@@ -102,18 +124,48 @@ fn run(threads: usize, packets: usize, most_at_once: usize, limit: usize, ends_e
 
 #[test]
 fn all_work_is_done_and_no_packet_is_lost() {
-    super::check(|| run(3, 4, 4, 9, false));
-    super::check(|| run(2, 2, 2, 5, false));
+    let case = Case {
+        threads: 3,
+        packets: 4,
+        most_at_once: 4,
+        limit: 9,
+        ends_early: false,
+    };
+    check(case);
+    check(Case {
+        threads: 2,
+        packets: 2,
+        most_at_once: 2,
+        limit: 5,
+        ..case
+    });
     // More packets than a turn prepares.
-    super::check(|| run(2, 5, 5, 9, false));
+    check(Case {
+        threads: 2,
+        packets: 5,
+        most_at_once: 5,
+        ..case
+    });
 }
 
 #[test]
 fn threads_without_work_sleep_and_nobody_waits_for_ever() {
-    super::check(|| run(3, 3, 1, 5, false));
+    check(Case {
+        threads: 3,
+        packets: 3,
+        most_at_once: 1,
+        limit: 5,
+        ends_early: false,
+    });
 }
 
 #[test]
 fn the_work_ends_for_all_threads_whatever_they_do() {
-    super::check(|| run(3, 4, 2, 1000, true));
+    check(Case {
+        threads: 3,
+        packets: 4,
+        most_at_once: 2,
+        limit: 1000,
+        ends_early: true,
+    });
 }

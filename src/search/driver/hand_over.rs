@@ -1,5 +1,7 @@
-//! How the threads of a search hand each other work. Knows nothing of the tree: what a packet is and what its owner
-//! does are parameters, so that all orders of events can be tested (`docs/lab/driver.md`).
+//! How the threads of a search hand each other work, by flat combining: one thread at a time does for all of them what
+//! needs the tree (Hendler, Incze, Shavit and Tzafrir, "Flat combining and the synchronization-parallelism tradeoff",
+//! 2010). What a packet is and what the owner of the tree does with it are parameters, so that many orders of the
+//! threads can be tested without a tree (`docs/lab/driver.md`).
 //!
 //! A thread that has finished a packet leaves it among the finished ones. If nobody owns the tree it becomes the owner
 //! and takes *turns*: each settles all finished packets and prepares some new ones, until all are prepared and no more
@@ -20,9 +22,9 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 /// only a limit of time can end the search.
 const RETRY: Duration = Duration::from_micros(50);
 
-/// Looks for a prepared packet before a thread without work sleeps: some 20 µs, as long as a turn may take. Waking a
-/// sleeping thread takes longer.
-const LOOKS: u32 = 1000;
+/// How often a thread without work checks whether there is some before it sleeps: for some 20 µs, as long as a turn may
+/// take. Waking a sleeping thread takes longer.
+const SPINS: u32 = 1000;
 
 /// What the owner of the tree does with packets.
 pub(super) trait Owner<P> {
@@ -88,15 +90,15 @@ pub(super) struct HandOver<P> {
     queue: Mutex<Queue<P>>,
     /// Packets were prepared, or the work is over.
     changed: Condvar,
-    /// Whether looking is of use: something is prepared, or the work is over.
-    has_news: AtomicBool,
-    /// Whether each thread has a processor, so that one that looks takes no time from those that work.
-    may_look: bool,
+    /// Whether something is prepared, or the work is over: threads that spin need no lock to see it.
+    has_work: AtomicBool,
+    /// Whether each thread has a processor, so that one that spins takes no time from those that work.
+    may_spin: bool,
 }
 
 impl<P> HandOver<P> {
-    /// All packets rest. `may_look` says whether threads without work may look for it for a while before they sleep.
-    pub fn new(packets: Vec<P>, may_look: bool) -> HandOver<P> {
+    /// All packets rest. `may_spin` says whether threads without work may check for some repeatedly before they sleep.
+    pub fn new(packets: Vec<P>, may_spin: bool) -> HandOver<P> {
         HandOver {
             queue: Mutex::new(Queue {
                 prepared: VecDeque::new(),
@@ -108,8 +110,8 @@ impl<P> HandOver<P> {
                 is_over: false,
             }),
             changed: Condvar::new(),
-            has_news: AtomicBool::new(false),
-            may_look,
+            has_work: AtomicBool::new(false),
+            may_spin,
         }
     }
 
@@ -117,7 +119,7 @@ impl<P> HandOver<P> {
     pub fn end(&self) {
         let mut queue = self.queue.lock();
         queue.is_over = true;
-        self.has_news.store(true, Ordering::Relaxed);
+        self.has_work.store(true, Ordering::Relaxed);
         drop(queue);
         self.changed.notify_all();
     }
@@ -135,7 +137,7 @@ impl<P> HandOver<P> {
             queue.under_way -= 1;
             queue.finished.push(packet);
         }
-        let mut has_looked = !self.may_look;
+        let mut has_spun = !self.may_spin;
         loop {
             if queue.is_over {
                 return Next::End;
@@ -148,12 +150,12 @@ impl<P> HandOver<P> {
             if let Some(packet) = queue.prepared.pop_front() {
                 queue.under_way += 1;
                 if queue.prepared.is_empty() {
-                    self.has_news.store(false, Ordering::Relaxed);
+                    self.has_work.store(false, Ordering::Relaxed);
                 }
                 return Next::Work(packet);
             }
-            if !std::mem::replace(&mut has_looked, true) {
-                MutexGuard::unlocked(&mut queue, || self.look());
+            if !std::mem::replace(&mut has_spun, true) {
+                MutexGuard::unlocked(&mut queue, || self.spin());
                 continue;
             }
             if self.sleep(&mut queue, patience) {
@@ -162,17 +164,17 @@ impl<P> HandOver<P> {
         }
     }
 
-    /// Looks for news for a while.
-    fn look(&self) {
-        for _ in 0..LOOKS {
-            if self.has_news.load(Ordering::Relaxed) {
+    /// Checks for work repeatedly, for a while.
+    fn spin(&self) {
+        for _ in 0..SPINS {
+            if self.has_work.load(Ordering::Relaxed) {
                 return;
             }
             hint::spin_loop();
         }
     }
 
-    /// Sleeps until there are news; returns whether the patience ended first.
+    /// Sleeps until there is work or all is over; returns whether the patience ended first.
     fn sleep(&self, queue: &mut MutexGuard<'_, Queue<P>>, patience: Option<Duration>) -> bool {
         queue.sleeping += 1;
         let is_late = match patience {
@@ -220,8 +222,8 @@ impl<P> HandOver<P> {
         queue.prepared.extend(turn.prepared.drain(..));
         queue.resting.append(&mut turn.resting);
         queue.is_over |= turn.is_over;
-        let has_news = queue.is_over || !queue.prepared.is_empty();
-        self.has_news.store(has_news, Ordering::Relaxed);
+        let has_work = queue.is_over || !queue.prepared.is_empty();
+        self.has_work.store(has_work, Ordering::Relaxed);
         if queue.is_over {
             self.changed.notify_all();
             return;
