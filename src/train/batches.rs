@@ -32,8 +32,11 @@
 //! | target share of each of these moves; sums to 1 over a position, or 0 if unknown | `f32` | moves x positions |
 //! | win, draw, loss, weight; plies left in units of [`PLIES_UNIT`], weight | `f32` | 6 x positions |
 
-use std::io::{self, Write};
-use std::path::Path;
+use std::{
+    io::{self, Write},
+    ops::Range,
+    path::Path,
+};
 
 use anyhow::{Context, Result, ensure};
 use crossbeam::channel::{Receiver, Sender, bounded};
@@ -77,10 +80,17 @@ pub struct BatchSettings {
     pub batch: usize,
     /// First step.
     pub from: u64,
-    /// Number of steps.
-    pub steps: u64,
+    /// Number of steps; without one the stream goes on until its reader ends.
+    pub steps: Option<u64>,
     /// Number of threads.
     pub threads: usize,
+}
+
+impl BatchSettings {
+    /// The numbers of the stream's batches, counted from 0.
+    fn numbers(&self) -> Range<u64> {
+        0..self.steps.unwrap_or(u64::MAX)
+    }
 }
 
 /// The first line of a stream.
@@ -180,11 +190,11 @@ fn prepare<B: StreamBatch>(
     settings: &BatchSettings,
     mixture: &Mixture,
     mut sampler: BatchSampler,
-    number: u64,
+    number: usize,
     sender: &Sender<Result<Vec<u8>>>,
 ) {
     let mut batch = B::empty();
-    for index in (number..settings.steps).step_by(settings.threads) {
+    for index in settings.numbers().skip(number).step_by(settings.threads) {
         let step = (settings.from + index, 0);
         let drawn = mixture.draw(&mut sampler, step, settings.batch, &mut batch);
         let is_last = drawn.is_err();
@@ -203,7 +213,7 @@ fn write_batches(
     receivers: Vec<Receiver<Result<Vec<u8>>>>,
     out: &mut dyn Write,
 ) -> Result<()> {
-    for index in 0..settings.steps {
+    for index in settings.numbers() {
         let receiver = &receivers[(index % settings.threads as u64) as usize];
         let frame = receiver.recv().context("a thread has ended too early")??;
         out.write_all(&frame).context(CANNOT_WRITE)?;
@@ -329,7 +339,7 @@ mod tests {
 
     use super::super::data::{MixPart, NetworkPart};
     use super::super::targets::TargetSettings;
-    use super::super::tests::write;
+    use super::super::testing::write;
     use super::*;
 
     fn settings(data: &Path, threads: usize, from: u64) -> BatchSettings {
@@ -346,7 +356,7 @@ mod tests {
             encoding: BatchEncoding::Sparse,
             batch: 20,
             from,
-            steps: 7 - from,
+            steps: Some(7 - from),
             threads,
         }
     }
@@ -437,7 +447,7 @@ mod tests {
         let mut mixture = Mixture::new(settings.mixture.clone()).unwrap();
         let mut sampler = mixture.sampler().unwrap();
         let mut chunk = Chunk::empty();
-        for step in 0..settings.steps {
+        for step in settings.numbers() {
             mixture
                 .draw(&mut sampler, (step, 0), settings.batch, &mut chunk)
                 .unwrap();
@@ -459,7 +469,7 @@ mod tests {
         let mut mixture = Mixture::new(settings.mixture.clone()).unwrap();
         let mut sampler = mixture.sampler().unwrap();
         let mut batch = DenseBatch::default();
-        for step in 0..settings.steps {
+        for step in settings.numbers() {
             mixture
                 .draw(&mut sampler, (step, 0), settings.batch, &mut batch)
                 .unwrap();
@@ -521,7 +531,7 @@ mod tests {
         let data = folder.path().join("x.rec");
         write(&data, 60);
         let mut endless = settings(&data, 2, 0);
-        endless.steps = u64::MAX;
+        endless.steps = None;
         let error = stream(&endless, &mut Reader(50_000)).unwrap_err();
         assert!(format!("{error:#}").contains("cannot write batches"));
         let missing = settings(&folder.path().join("none.rec"), 1, 0);

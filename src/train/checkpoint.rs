@@ -4,9 +4,11 @@
 //! line has the checksum of the whole file, in which 64 zeros stand for the checksum itself; files of older versions
 //! have none.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
-use std::path::Path;
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, BufWriter, Read, Write},
+    path::Path,
+};
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};

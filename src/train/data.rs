@@ -10,12 +10,14 @@
 //! while they are read, or be replaced; [`Mixture::reopen`] opens them again. Held-out positions are used for
 //! tests only, never for training.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fs,
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::atomic::{AtomicU64, Ordering},
+    time::SystemTime,
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use rand::rngs::SmallRng;
@@ -778,6 +780,7 @@ mod tests {
     use crate::dataset::record_file::{Layout, RecordWriter};
     use crate::dataset::searched::{Samples, SearchedRoot};
     use crate::train::step::ValueTarget;
+    use crate::train::testing;
 
     /// Writes a file of one position.
     fn write(path: &Path, change: impl Fn(&mut Record)) {
@@ -874,6 +877,24 @@ mod tests {
         let mut chunk = Chunk::default();
         mixture.draw(&mut sampler, (0, 0), 50, &mut chunk).unwrap();
         assert_eq!(mixture.impossible(), 0);
+    }
+
+    #[test]
+    fn all_held_out_positions_of_a_small_file_are_tested() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.rec");
+        testing::write(&path, 64);
+        let file = path.into();
+        let tested = |most: usize| {
+            let empty = || Chunk::of(InputSet::Position);
+            let set = test_set(&file, most, ResultShare::default(), empty).unwrap();
+            assert!(set.is_held_out);
+            set.batches
+                .iter()
+                .map(|chunk| chunk.values.len())
+                .sum::<usize>()
+        };
+        assert_eq!([100, 8, 3].map(tested), [8, 8, 3]);
     }
 
     #[test]
