@@ -42,7 +42,7 @@ use anyhow::{Context, Result, ensure};
 use crossbeam::channel::{Receiver, Sender, bounded};
 use serde::{Deserialize, Serialize};
 
-use super::data::{self, BatchSampler, Mixture, MixtureSettings, SampleBatch};
+use super::data::{self, BatchSampler, DrawNumber, Mixture, MixtureSettings, SampleBatch};
 use super::dense::{DenseBatch, POSITION_BYTES};
 use super::step::{Chunk, Lists, ValueTarget};
 use super::targets::ResultShare;
@@ -58,6 +58,8 @@ use crate::threads;
 const ALIGNMENT: usize = 8;
 /// Batches that a thread prepares in advance.
 const AHEAD: usize = 2;
+/// Context of an error of the stream.
+const CANNOT_WRITE: &str = "cannot write batches (has the program that reads them ended?)";
 
 /// The network for which batches are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -153,8 +155,6 @@ pub fn stream_held_out(
     out.flush().context(CANNOT_WRITE)
 }
 
-const CANNOT_WRITE: &str = "cannot write batches (has the program that reads them ended?)";
-
 fn stream_of<B: StreamBatch>(settings: &BatchSettings, out: &mut dyn Write) -> Result<()> {
     ensure!(
         settings.batch > 0 && settings.threads > 0,
@@ -195,8 +195,11 @@ fn prepare<B: StreamBatch>(
 ) {
     let mut batch = B::empty();
     for index in settings.numbers().skip(number).step_by(settings.threads) {
-        let step = (settings.from + index, 0);
-        let drawn = mixture.draw(&mut sampler, step, settings.batch, &mut batch);
+        let number = DrawNumber {
+            step: settings.from + index,
+            chunk: 0,
+        };
+        let drawn = mixture.draw(&mut sampler, number, settings.batch, &mut batch);
         let is_last = drawn.is_err();
         if sender.send(drawn.map(|()| batch.frame())).is_err() || is_last {
             return;
@@ -246,17 +249,12 @@ impl StreamBatch for Chunk {
             self.value_inputs.items().len(),
         ];
         let mut frame = Frame::new(&counts);
-        for (lists, with_moves) in [(&self.policy_inputs, true), (&self.value_inputs, false)] {
-            frame.push(lengths(lists).map(u16::to_le_bytes));
-            frame.push(lists.items().iter().map(|at| at.to_le_bytes()));
-            if with_moves {
-                frame.push(lengths(&self.rows).map(u16::to_le_bytes));
-                for rows in [&self.rows, &self.classes] {
-                    frame.push(rows.items().iter().map(|row| row.to_le_bytes()));
-                }
-                frame.push(self.shares.iter().map(|x| x.to_le_bytes()));
-            }
-        }
+        frame.push_lists(&self.policy_inputs);
+        frame.push_lists(&self.rows);
+        // Each move has one class.
+        frame.push(self.classes.items().iter().map(|row| row.to_le_bytes()));
+        frame.push(self.shares.iter().map(|share| share.to_le_bytes()));
+        frame.push_lists(&self.value_inputs);
         frame.push_values(&self.values);
         frame.finish()
     }
@@ -308,6 +306,12 @@ impl Frame {
         items.for_each(|item| self.bytes.extend_from_slice(&item));
         let size = (self.bytes.len() - self.head).next_multiple_of(ALIGNMENT);
         self.bytes.resize(self.head + size, 0);
+    }
+
+    /// Adds the lengths of the lists, then their items.
+    fn push_lists(&mut self, lists: &Lists) {
+        self.push(lengths(lists).map(u16::to_le_bytes));
+        self.push(lists.items().iter().map(|item| item.to_le_bytes()));
     }
 
     /// Adds the array of value targets.
@@ -449,7 +453,12 @@ mod tests {
         let mut chunk = Chunk::empty();
         for step in settings.numbers() {
             mixture
-                .draw(&mut sampler, (step, 0), settings.batch, &mut chunk)
+                .draw(
+                    &mut sampler,
+                    DrawNumber { step, chunk: 0 },
+                    settings.batch,
+                    &mut chunk,
+                )
                 .unwrap();
             assert_eq!(chunk.policy_inputs.len(), 20);
             assert_eq!(format!("{:?}", read(&mut left)), format!("{chunk:?}"));
@@ -471,7 +480,12 @@ mod tests {
         let mut batch = DenseBatch::default();
         for step in settings.numbers() {
             mixture
-                .draw(&mut sampler, (step, 0), settings.batch, &mut batch)
+                .draw(
+                    &mut sampler,
+                    DrawNumber { step, chunk: 0 },
+                    settings.batch,
+                    &mut batch,
+                )
                 .unwrap();
             let (head, rest) = left.split_at(12);
             let head = head.as_chunks::<4>().0;

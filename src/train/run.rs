@@ -12,12 +12,13 @@ use anyhow::{Context, Result, ensure};
 use super::adam::{AdamWStep, Moments};
 use super::average::{AVERAGE_EVERY, average_share, averaged};
 use super::checkpoint::{self, Checkpoint, TrainingProgress};
-use super::data::{self, BatchSampler, GamesFile, Mixture, TestSet};
+use super::data::{self, BatchSampler, DrawNumber, GamesFile, Mixture, TestSet};
 use super::measure::measure_floating;
 use super::settings::TrainingSettings;
 use super::start::random_start;
 use super::step::{self, Chunk, Losses, Scales, Workspace};
 use crate::files::output::{open_to_continue, remove, remove_partial};
+use crate::sparse::features::InputSet;
 use crate::sparse::network::{Sections, Shape};
 use crate::sparse::simd::Level;
 use crate::threads;
@@ -49,6 +50,20 @@ struct TrainingRun<'a> {
 struct NamedTest {
     file: String,
     set: TestSet<Chunk>,
+}
+
+impl NamedTest {
+    /// Draws the test positions of a file, for a network with these inputs.
+    fn read(settings: &TrainingSettings, file: &GamesFile, inputs: InputSet) -> Result<NamedTest> {
+        let share = settings.mixture.targets.result_share;
+        let empty = || Chunk::of(inputs);
+        let set = data::test_set(file, settings.test_positions, share, empty)?;
+        if !set.is_held_out {
+            settings.check_test(file)?;
+        }
+        let file = file.path.display().to_string();
+        Ok(NamedTest { file, set })
+    }
 }
 
 /// Per-thread state.
@@ -125,17 +140,9 @@ impl<'a> TrainingRun<'a> {
         let workers = (0..settings.threads)
             .map(|_| worker())
             .collect::<Result<_>>()?;
-        let test = |file: &GamesFile| -> Result<NamedTest> {
-            let share = settings.mixture.targets.result_share;
-            let empty = || Chunk::of(shape.inputs);
-            let set = data::test_set(file, settings.test_positions, share, empty)?;
-            if !set.is_held_out {
-                settings.check_test(file)?;
-            }
-            let file = file.path.display().to_string();
-            Ok(NamedTest { file, set })
-        };
-        let tests = settings.test.iter().map(test).collect::<Result<_>>()?;
+        let tests = settings.test.iter();
+        let tests = tests.map(|file| NamedTest::read(settings, file, shape.inputs));
+        let tests = tests.collect::<Result<_>>()?;
         let sections = shape.sections();
         Ok(TrainingRun {
             settings,
@@ -236,7 +243,8 @@ impl<'a> TrainingRun<'a> {
                     let size = settings
                         .chunk
                         .min(settings.batch - index as usize * settings.chunk);
-                    mixture.draw(&mut worker.sampler, (step, index), size, &mut worker.chunk)?;
+                    let drawn = DrawNumber { step, chunk: index };
+                    mixture.draw(&mut worker.sampler, drawn, size, &mut worker.chunk)?;
                     let gradient = Some((&mut gradient[..], scales));
                     let workspace = &mut worker.workspace;
                     losses += step::run(level, shape, weights, &worker.chunk, gradient, workspace);

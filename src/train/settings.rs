@@ -11,6 +11,8 @@ use super::step::ValueLoss;
 use crate::files::output::is_same_place;
 use crate::sparse::network::Shape;
 
+/// Seconds by which the time in two checkpoints of the same step may differ: numbers are rounded as JSON is read.
+const SECONDS_TOLERANCE: f64 = 1e-3;
 /// Positions that a thread processes at a time, as long as the threads can share a batch.
 pub const CHUNK: usize = 512;
 
@@ -194,8 +196,8 @@ fn check_is_decay_of(from: &Path, own: &Path, progress: &TrainingProgress) -> Re
         return Ok(());
     }
     let now = checkpoint::progress(from)?;
-    let is_same =
-        now.step == progress.decay_step && (now.seconds - progress.decay_seconds).abs() < 1e-3;
+    let is_same = now.step == progress.decay_step
+        && (now.seconds - progress.decay_seconds).abs() < SECONDS_TOLERANCE;
     ensure!(
         is_same || now.step > progress.decay_step,
         "{} belongs to a decay that began at step {}, so it did not start from {}, which is at step {}: {other}",
