@@ -22,10 +22,11 @@ use crate::train::adam::WEIGHT_DECAY;
 use crate::train::batches::{self, BatchEncoding, BatchSettings};
 use crate::train::checkpoint::Checkpoint;
 use crate::train::data::{GamesFile, MixPart, MixtureSettings, NetworkPart};
-use crate::train::start::{Changes, Sizes, random_start, start_from, take_value};
+use crate::train::measure::{TestResults, measure_file};
+use crate::train::start::{Changes, Sizes, check_shape, random_start, start_from, take_value};
 use crate::train::step::ValueLoss;
 use crate::train::targets::{ResultShare, TargetSettings};
-use crate::train::{self, TestResults, TrainingSettings, measure_file};
+use crate::train::{self, TrainingSettings};
 
 /// Help text of the set of inputs.
 const INPUTS_HELP: &str =
@@ -85,17 +86,11 @@ struct RunArgs {
     #[arg(long, default_value_t = WEIGHT_DECAY, value_name = "X", value_parser = non_negative)]
     weight_decay: f64,
     /// Step at which the run ends [default: no limit]
-    #[arg(long, default_value_t = u64::MAX, hide_default_value = true, value_name = "N")]
-    steps: u64,
+    #[arg(long, value_name = "N")]
+    steps: Option<u64>,
     /// Minutes after which the run ends, counted from the start of the decay if it is one [default: no limit]
-    #[arg(
-        long,
-        default_value_t = train::ENDLESS,
-        hide_default_value = true,
-        value_name = "X",
-        value_parser = positive
-    )]
-    minutes: f64,
+    #[arg(long, value_name = "X", value_parser = positive)]
+    minutes: Option<f64>,
     /// Checkpoint to copy for a decay run, whose learning rate falls to 0 over --steps or --minutes; use a separate
     /// --folder
     #[arg(long, value_name = "CHECKPOINT")]
@@ -183,8 +178,8 @@ struct BatchesArgs {
     #[arg(long, default_value_t = 0, value_name = "N")]
     from: u64,
     /// Number of steps [default: no limit]
-    #[arg(long, default_value_t = u64::MAX, hide_default_value = true, value_name = "N")]
-    steps: u64,
+    #[arg(long, value_name = "N")]
+    steps: Option<u64>,
 }
 
 #[derive(Args, Debug)]
@@ -356,7 +351,7 @@ fn start(args: &StartArgs) -> Result<()> {
         }
         None => {
             let shape = args.sizes.sizes().over(Shape::default());
-            train::check_shape(shape)?;
+            check_shape(shape)?;
             random_start(shape, args.seed)
         }
     };

@@ -4,9 +4,11 @@
 //! to. The header: `SCORNREC`, the version (1 plain, 2 ranked) and the bytes of a record as `u32`, the fingerprint of
 //! the job that made a file which can be continued as `u64`, then zeros; all little-endian.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::{
+    fs::File,
+    io::{self, BufWriter, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use shakmaty::Chess;

@@ -85,8 +85,9 @@ pub struct TeacherReply {
 
 impl TeacherReply {
     /// Adds a line. A search that ends while it widens its window reports a bound: then the move gets its rank, but
-    /// keeps its last exact score, if it had one. A bound of no move says nothing where an exact score is known.
-    fn hear(&mut self, mut line: ScoredLine) {
+    /// keeps its last exact score, if it had one. A bound without a move is dropped where an
+    /// exact score is known.
+    fn add(&mut self, mut line: ScoredLine) {
         if line.is_bound {
             let of_rank = self.lines.get(line.rank - 1);
             if line.m.is_empty() && of_rank.is_some_and(|known| !known.is_bound) {
@@ -140,7 +141,7 @@ fn record_score(score: EngineScore) -> i16 {
 }
 
 /// Time limit of an engine for a position; an engine that exceeds it is considered hung.
-const PATIENCE: Duration = Duration::from_secs(3600);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// The option of engines that play Chess960.
 pub const CHESS960: &str = "UCI_Chess960";
@@ -186,7 +187,7 @@ impl Teacher {
     ///
     /// # Errors
     /// When the program has ended.
-    pub fn ask(&mut self, pos: &Chess, limits: &GoLimits) -> Result<()> {
+    pub fn request(&mut self, pos: &Chess, limits: &GoLimits) -> Result<()> {
         let fen = Fen::from_position(pos, EnPassantMode::Legal);
         Ok(self.0.request_move(&format!("fen {fen}"), limits)?)
     }
@@ -197,12 +198,14 @@ impl Teacher {
     /// When the program has ended or does not answer in time.
     pub fn answer(&mut self) -> Result<TeacherReply> {
         let mut reply = TeacherReply::default();
-        let mut hear = |line: &str| {
+        let mut add = |line: &str| {
             if let Some(line) = ScoredLine::of(line) {
-                reply.hear(line);
+                reply.add(line);
             }
         };
-        let answer = self.0.wait_for_move(Instant::now() + PATIENCE, &mut hear)?;
+        let answer = self
+            .0
+            .wait_for_move(Instant::now() + ANSWER_TIMEOUT, &mut add)?;
         reply.best = answer.best;
         Ok(reply)
     }
@@ -235,7 +238,7 @@ mod tests {
             lines: Vec::new(),
         };
         for line in lines {
-            answer.hear(ScoredLine::of(line).unwrap());
+            answer.add(ScoredLine::of(line).unwrap());
         }
         let pos = Chess::new();
         let mut record = Record::new(&pos, false, Source::Real);

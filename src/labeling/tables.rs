@@ -14,7 +14,7 @@ use crate::{
 /// Labels a record with its result, and with the best move if only one move keeps that result. Where the next zeroing
 /// move can only be the mate, the distance to zeroing is the distance to mate: then the best move is that of a shortest
 /// mate or of the longest defence, and the plies left are known. `position` is that of the record, in either view.
-/// Returns whether the tables tell its result.
+/// Returns whether the tables hold its result.
 pub fn apply(record: &mut Record, position: &Chess, tables: &Tables) -> bool {
     let Some(moves) = tables.moves(&History::new(position.clone())) else {
         return false;

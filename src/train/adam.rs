@@ -9,10 +9,11 @@ use parking_lot::Mutex;
 use crate::sparse::network::Sections;
 use crate::sparse::simd::{Isa, Kernel, Level};
 
-/// Decay of the first moment.
+/// Decay of the first moment. This and the next two are as Kingma and Ba 2015 recommend for Adam.
 const BETA1: f32 = 0.9;
 /// Decay of the second moment.
 const BETA2: f32 = 0.999;
+/// Added to the root of the second moment, so that nothing is divided by 0.
 const EPSILON: f32 = 1e-8;
 /// Default weight decay, multiplied by the learning rate.
 pub const WEIGHT_DECAY: f64 = 0.01;

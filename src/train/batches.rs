@@ -32,14 +32,17 @@
 //! | target share of each of these moves; sums to 1 over a position, or 0 if unknown | `f32` | moves x positions |
 //! | win, draw, loss, weight; plies left in units of [`PLIES_UNIT`], weight | `f32` | 6 x positions |
 
-use std::io::{self, Write};
-use std::path::Path;
+use std::{
+    io::{self, Write},
+    ops::Range,
+    path::Path,
+};
 
 use anyhow::{Context, Result, ensure};
 use crossbeam::channel::{Receiver, Sender, bounded};
 use serde::{Deserialize, Serialize};
 
-use super::data::{self, BatchSampler, Mixture, MixtureSettings, SampleBatch};
+use super::data::{self, BatchSampler, DrawNumber, Mixture, MixtureSettings, SampleBatch};
 use super::dense::{DenseBatch, POSITION_BYTES};
 use super::step::{Chunk, Lists, ValueTarget};
 use super::targets::ResultShare;
@@ -55,6 +58,8 @@ use crate::threads;
 const ALIGNMENT: usize = 8;
 /// Batches that a thread prepares in advance.
 const AHEAD: usize = 2;
+/// Context of an error of the stream.
+const CANNOT_WRITE: &str = "cannot write batches (has the program that reads them ended?)";
 
 /// The network for which batches are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -77,10 +82,17 @@ pub struct BatchSettings {
     pub batch: usize,
     /// First step.
     pub from: u64,
-    /// Number of steps.
-    pub steps: u64,
+    /// Number of steps; without one the stream goes on until its reader ends.
+    pub steps: Option<u64>,
     /// Number of threads.
     pub threads: usize,
+}
+
+impl BatchSettings {
+    /// The numbers of the stream's batches, counted from 0.
+    fn numbers(&self) -> Range<u64> {
+        0..self.steps.unwrap_or(u64::MAX)
+    }
 }
 
 /// The first line of a stream.
@@ -143,8 +155,6 @@ pub fn stream_held_out(
     out.flush().context(CANNOT_WRITE)
 }
 
-const CANNOT_WRITE: &str = "cannot write batches (has the program that reads them ended?)";
-
 fn stream_of<B: StreamBatch>(settings: &BatchSettings, out: &mut dyn Write) -> Result<()> {
     ensure!(
         settings.batch > 0 && settings.threads > 0,
@@ -180,13 +190,16 @@ fn prepare<B: StreamBatch>(
     settings: &BatchSettings,
     mixture: &Mixture,
     mut sampler: BatchSampler,
-    number: u64,
+    number: usize,
     sender: &Sender<Result<Vec<u8>>>,
 ) {
     let mut batch = B::empty();
-    for index in (number..settings.steps).step_by(settings.threads) {
-        let step = (settings.from + index, 0);
-        let drawn = mixture.draw(&mut sampler, step, settings.batch, &mut batch);
+    for index in settings.numbers().skip(number).step_by(settings.threads) {
+        let number = DrawNumber {
+            step: settings.from + index,
+            chunk: 0,
+        };
+        let drawn = mixture.draw(&mut sampler, number, settings.batch, &mut batch);
         let is_last = drawn.is_err();
         if sender.send(drawn.map(|()| batch.frame())).is_err() || is_last {
             return;
@@ -203,7 +216,7 @@ fn write_batches(
     receivers: Vec<Receiver<Result<Vec<u8>>>>,
     out: &mut dyn Write,
 ) -> Result<()> {
-    for index in 0..settings.steps {
+    for index in settings.numbers() {
         let receiver = &receivers[(index % settings.threads as u64) as usize];
         let frame = receiver.recv().context("a thread has ended too early")??;
         out.write_all(&frame).context(CANNOT_WRITE)?;
@@ -236,17 +249,12 @@ impl StreamBatch for Chunk {
             self.value_inputs.items().len(),
         ];
         let mut frame = Frame::new(&counts);
-        for (lists, with_moves) in [(&self.policy_inputs, true), (&self.value_inputs, false)] {
-            frame.push(lengths(lists).map(u16::to_le_bytes));
-            frame.push(lists.items().iter().map(|at| at.to_le_bytes()));
-            if with_moves {
-                frame.push(lengths(&self.rows).map(u16::to_le_bytes));
-                for rows in [&self.rows, &self.classes] {
-                    frame.push(rows.items().iter().map(|row| row.to_le_bytes()));
-                }
-                frame.push(self.shares.iter().map(|x| x.to_le_bytes()));
-            }
-        }
+        frame.push_lists(&self.policy_inputs);
+        frame.push_lists(&self.rows);
+        // Each move has one class.
+        frame.push(self.classes.items().iter().map(|row| row.to_le_bytes()));
+        frame.push(self.shares.iter().map(|share| share.to_le_bytes()));
+        frame.push_lists(&self.value_inputs);
         frame.push_values(&self.values);
         frame.finish()
     }
@@ -300,6 +308,12 @@ impl Frame {
         self.bytes.resize(self.head + size, 0);
     }
 
+    /// Adds the lengths of the lists, then their items.
+    fn push_lists(&mut self, lists: &Lists) {
+        self.push(lengths(lists).map(u16::to_le_bytes));
+        self.push(lists.items().iter().map(|item| item.to_le_bytes()));
+    }
+
     /// Adds the array of value targets.
     fn push_values(&mut self, values: &[ValueTarget]) {
         let values = values.iter().flat_map(|target| {
@@ -329,7 +343,7 @@ mod tests {
 
     use super::super::data::{MixPart, NetworkPart};
     use super::super::targets::TargetSettings;
-    use super::super::tests::write;
+    use super::super::testing::write;
     use super::*;
 
     fn settings(data: &Path, threads: usize, from: u64) -> BatchSettings {
@@ -346,7 +360,7 @@ mod tests {
             encoding: BatchEncoding::Sparse,
             batch: 20,
             from,
-            steps: 7 - from,
+            steps: Some(7 - from),
             threads,
         }
     }
@@ -437,9 +451,14 @@ mod tests {
         let mut mixture = Mixture::new(settings.mixture.clone()).unwrap();
         let mut sampler = mixture.sampler().unwrap();
         let mut chunk = Chunk::empty();
-        for step in 0..settings.steps {
+        for step in settings.numbers() {
             mixture
-                .draw(&mut sampler, (step, 0), settings.batch, &mut chunk)
+                .draw(
+                    &mut sampler,
+                    DrawNumber { step, chunk: 0 },
+                    settings.batch,
+                    &mut chunk,
+                )
                 .unwrap();
             assert_eq!(chunk.policy_inputs.len(), 20);
             assert_eq!(format!("{:?}", read(&mut left)), format!("{chunk:?}"));
@@ -459,9 +478,14 @@ mod tests {
         let mut mixture = Mixture::new(settings.mixture.clone()).unwrap();
         let mut sampler = mixture.sampler().unwrap();
         let mut batch = DenseBatch::default();
-        for step in 0..settings.steps {
+        for step in settings.numbers() {
             mixture
-                .draw(&mut sampler, (step, 0), settings.batch, &mut batch)
+                .draw(
+                    &mut sampler,
+                    DrawNumber { step, chunk: 0 },
+                    settings.batch,
+                    &mut batch,
+                )
                 .unwrap();
             let (head, rest) = left.split_at(12);
             let head = head.as_chunks::<4>().0;
@@ -521,7 +545,7 @@ mod tests {
         let data = folder.path().join("x.rec");
         write(&data, 60);
         let mut endless = settings(&data, 2, 0);
-        endless.steps = u64::MAX;
+        endless.steps = None;
         let error = stream(&endless, &mut Reader(50_000)).unwrap_err();
         assert!(format!("{error:#}").contains("cannot write batches"));
         let missing = settings(&folder.path().join("none.rec"), 1, 0);

@@ -4,9 +4,11 @@
 //! line has the checksum of the whole file, in which 64 zeros stand for the checksum itself; files of older versions
 //! have none.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
-use std::path::Path;
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, BufWriter, Read, Write},
+    path::Path,
+};
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -19,6 +21,10 @@ use crate::sparse::{moves::row_count, network::Shape};
 
 /// Format name in a checkpoint's header.
 const FORMAT: &str = "scorn-sparse-checkpoint-1";
+/// Most bytes of a header; those written have less than 1000.
+const MAX_HEADER: u64 = 4096;
+/// Bytes of the file for each weight: four vectors of 32-bit floats.
+const BYTES_PER_WEIGHT: u64 = 16;
 
 /// Progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -129,7 +135,7 @@ impl Checkpoint {
             .len()
             .saturating_sub(line.len() as u64);
         ensure!(
-            left >= 16 * total as u64,
+            left >= BYTES_PER_WEIGHT * total as u64,
             "{name} is damaged: incomplete weights"
         );
         let mut sum = header.sha256.as_ref().map(|sum| hash_of_line(&line, sum));
@@ -169,7 +175,7 @@ fn open(path: &Path) -> Result<(CheckpointHeader, Vec<u8>, BufReader<File>)> {
     let file = files::open_file(path).with_context(|| format!("cannot open {name}"))?;
     let mut file = BufReader::with_capacity(1 << 20, file);
     let mut line = Vec::new();
-    (&mut file).take(4096).read_until(b'\n', &mut line)?;
+    (&mut file).take(MAX_HEADER).read_until(b'\n', &mut line)?;
     let header: CheckpointHeader =
         serde_json::from_slice(&line).with_context(|| format!("{name} is not a checkpoint"))?;
     ensure!(header.format == FORMAT, "{name} is not a checkpoint");

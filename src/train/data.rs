@@ -10,12 +10,14 @@
 //! while they are read, or be replaced; [`Mixture::reopen`] opens them again. Held-out positions are used for
 //! tests only, never for training.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fs,
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::atomic::{AtomicU64, Ordering},
+    time::SystemTime,
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use rand::rngs::SmallRng;
@@ -231,18 +233,40 @@ impl SkipReason {
     }
 }
 
+/// Most positions that are drawn for each one that a batch takes: a file of which fewer can be used has almost nothing
+/// to train on.
+const DRAWS_PER_POSITION: usize = 100;
+/// Positions that are drawn besides, so that chance decides nothing in small batches.
+const MORE_DRAWS: usize = 1000;
+
 /// Record files as a stream of batches.
 #[derive(Debug)]
 pub struct Mixture {
     settings: MixtureSettings,
     /// Number of times that an impossible position was drawn.
     impossible: AtomicU64,
-    /// Number of positions in each file when it was last opened.
-    counts: Vec<u64>,
-    /// When each file was written, as far as the system says.
-    written: Vec<Option<SystemTime>>,
-    /// Lengths of the games of each self-play file, if the share of the result depends on the ply.
-    lengths: Vec<HashMap<u32, u16>>,
+    /// The files, as they were when they were last opened.
+    files: Vec<CountedFile>,
+}
+
+/// A file, as it was when it was last opened.
+#[derive(Debug)]
+struct CountedFile {
+    /// Number of its positions.
+    count: u64,
+    /// When it was written, as far as the system says.
+    written: Option<SystemTime>,
+    /// Lengths of the games of a self-play file, if the share of the result depends on the ply.
+    lengths: HashMap<u32, u16>,
+}
+
+/// Number of a draw, which with the seed decides what is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DrawNumber {
+    /// Step of the run.
+    pub step: u64,
+    /// Chunk of the step, counted from 0.
+    pub chunk: u64,
 }
 
 /// The open files from which one thread draws.
@@ -322,6 +346,33 @@ impl DrawnPosition {
     }
 }
 
+impl CountedFile {
+    /// Counts the positions of a file. The lengths of its games, if `share` needs them, are read unless the file is as
+    /// it was `before`.
+    fn read(path: &Path, before: Option<CountedFile>, share: ResultShare) -> Result<CountedFile> {
+        let file = PositionFile::open_filled(path)?;
+        let count = file.count();
+        let written = fs::metadata(path).and_then(|file| file.modified()).ok();
+        // A file that was replaced may have as many positions as the one before.
+        if let Some(before) = before
+            && before.count == count
+            && before.written == written
+            && written.is_some()
+        {
+            return Ok(before);
+        }
+        let lengths = match file {
+            PositionFile::Searched(file) if share.depends_on_ply() => file.lengths()?,
+            _ => HashMap::new(),
+        };
+        Ok(CountedFile {
+            count,
+            written,
+            lengths,
+        })
+    }
+}
+
 impl Mixture {
     /// The mixture of these files.
     ///
@@ -335,9 +386,7 @@ impl Mixture {
         let mut mixture = Mixture {
             settings,
             impossible: AtomicU64::new(0),
-            counts: Vec::new(),
-            written: Vec::new(),
-            lengths: Vec::new(),
+            files: Vec::new(),
         };
         mixture.count_positions()?;
         Ok(mixture)
@@ -360,35 +409,13 @@ impl Mixture {
 
     /// Updates the numbers of positions, and the lengths of games in the files in which they have changed.
     fn count_positions(&mut self) -> Result<()> {
-        let before = (
-            std::mem::take(&mut self.counts),
-            std::mem::take(&mut self.written),
-        );
-        self.lengths
-            .resize_with(self.settings.data.len(), HashMap::new);
-        for (index, part) in self.settings.data.iter().enumerate() {
-            let file = PositionFile::open_filled(&part.file.path)?;
-            let count = file.count();
-            self.counts.push(count);
-            let written = fs::metadata(&part.file.path).and_then(|file| file.modified());
-            self.written.push(written.ok());
-            // A file that was replaced may have as many positions as the one before.
-            let is_as_before = before.0.get(index) == Some(&count)
-                && before.1.get(index) == self.written.last()
-                && self.written.last() != Some(&None);
-            if let PositionFile::Searched(file) = file
-                && self.settings.targets.result_share.depends_on_ply()
-                && !is_as_before
-            {
-                self.lengths[index] = file.lengths()?;
-            }
+        let share = self.settings.targets.result_share;
+        let mut before = std::mem::take(&mut self.files).into_iter();
+        for part in &self.settings.data {
+            let file = CountedFile::read(&part.file.path, before.next(), share)?;
+            self.files.push(file);
         }
         Ok(())
-    }
-
-    /// The number of positions in each file.
-    pub fn counts(&self) -> &[u64] {
-        &self.counts
     }
 
     /// Number of times that an impossible position was drawn and skipped, the same one perhaps; more than 0 means a
@@ -406,30 +433,30 @@ impl Mixture {
         let files = parts.map(|part| PositionFile::open_filled(&part.file.path));
         let files = files.collect::<Result<Vec<_>>>()?;
         // A file that is being replaced by a shorter one may just have been counted.
-        for (count, file) in self.counts.iter_mut().zip(&files) {
-            *count = file.count().min(*count);
+        for (counted, file) in self.files.iter_mut().zip(&files) {
+            counted.count = file.count().min(counted.count);
         }
         Ok(BatchSampler { files })
     }
 
-    /// Draws `size` positions: chunk `index` of a step. Those of which only the result is known and left out, by its
-    /// weight, count as drawn, so that the others are not used more often in their place.
+    /// Draws `size` positions. Those of which only the result is known and left out, by its weight, count as drawn, so
+    /// that the others are not used more often in their place.
     ///
     /// # Errors
     /// When a file cannot be read, or almost none of its positions can be trained on.
     pub fn draw<B: SampleBatch>(
         &self,
         sampler: &mut BatchSampler,
-        (step, index): (u64, u64),
+        number: DrawNumber,
         size: usize,
         batch: &mut B,
     ) -> Result<()> {
-        let mut rng = generator(self.settings.seed, step, index);
+        let mut rng = generator(self.settings.seed, number);
         batch.clear();
         let has_results = self.settings.targets.result_weight > 0.0;
         for (part, count) in self.sizes(size, &mut rng).into_iter().enumerate() {
             let (mut left, mut skipped) = (count, BTreeMap::new());
-            for _ in 0..1000 + 100 * count {
+            for _ in 0..MORE_DRAWS + DRAWS_PER_POSITION * count {
                 if left == 0 {
                     break;
                 }
@@ -459,7 +486,7 @@ impl Mixture {
         rng: &mut SmallRng,
         batch: &mut B,
     ) -> Result<Result<(), SkipReason>> {
-        let at = rng.random_range(0..self.counts[part]);
+        let at = rng.random_range(0..self.files[part].count);
         let mut drawn = sampler.files[part].get(at)?;
         if drawn.record().held_out() {
             return Ok(Err(SkipReason::HeldOut));
@@ -473,8 +500,8 @@ impl Mixture {
         let added = match &drawn {
             DrawnPosition::Record(record) => self.add_record(record, &past, rng, batch),
             DrawnPosition::Searched(searched) => {
-                let targets =
-                    targets::of_searched(searched, &settings.targets, &self.lengths[part]);
+                let lengths = &self.files[part].lengths;
+                let targets = targets::of_searched(searched, &settings.targets, lengths);
                 add_searched(searched, &past, targets, settings.trained_part, batch)
             }
         };
@@ -626,18 +653,22 @@ fn add_policy(policy: &[(u16, f32)], position: &Chess, rows: Rows<'_>, chunk: &m
     true
 }
 
-/// The random number generator of a chunk.
-fn generator(seed: u64, step: u64, index: u64) -> SmallRng {
+/// The random number generator of a draw.
+fn generator(seed: u64, number: DrawNumber) -> SmallRng {
     // Different steps and chunks must not share a seed: constants of splitmix64.
     let mixed = seed
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .wrapping_add(step)
+        .wrapping_add(number.step)
         .wrapping_mul(0xbf58_476d_1ce4_e5b9)
-        .wrapping_add(index)
+        .wrapping_add(number.chunk)
         .wrapping_mul(0x94d0_49bb_1331_11eb);
     SmallRng::seed_from_u64(mixed ^ mixed >> 31)
 }
 
+/// Seed of the choice of test positions, the same in all runs so that their tests can be compared.
+const TEST_SEED: u64 = 1;
+/// Most records that are read for each test position, as few of a file may be held out.
+const DRAWS_PER_TEST_POSITION: u64 = 200;
 /// Positions of a test batch.
 pub(super) const TEST_BATCH: usize = 512;
 
@@ -707,7 +738,7 @@ fn places(count: u64, most: usize) -> Vec<u64> {
     if count <= most as u64 {
         return (0..count).collect();
     }
-    let mut rng = generator(1, 0, 0);
+    let mut rng = generator(TEST_SEED, DrawNumber::default());
     let mut seen = HashSet::new();
     let mut places = Vec::with_capacity(most);
     while places.len() < most {
@@ -725,9 +756,9 @@ fn held_out_records(
     count: usize,
     inputs: InputSet,
 ) -> Result<Vec<(Record, Past)>> {
-    let mut rng = generator(1, 0, 0);
+    let mut rng = generator(TEST_SEED, DrawNumber::default());
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
-    let most = 200 * count as u64;
+    let most = DRAWS_PER_TEST_POSITION * count as u64;
     // All of a small file, in random order.
     let mut order: Vec<u64>;
     if file.count <= most {
@@ -778,6 +809,7 @@ mod tests {
     use crate::dataset::record_file::{Layout, RecordWriter};
     use crate::dataset::searched::{Samples, SearchedRoot};
     use crate::train::step::ValueTarget;
+    use crate::train::testing;
 
     /// Writes a file of one position.
     fn write(path: &Path, change: impl Fn(&mut Record)) {
@@ -812,7 +844,7 @@ mod tests {
             };
             let mut mixture = Mixture::new(settings)?;
             let (mut sampler, mut chunk) = (mixture.sampler()?, Chunk::default());
-            mixture.draw(&mut sampler, (0, 0), 2000, &mut chunk)?;
+            mixture.draw(&mut sampler, DrawNumber::default(), 2000, &mut chunk)?;
             let count = |at: usize| {
                 let is_result = |target: &&ValueTarget| target.wdl[at] == 1.0;
                 chunk.values.iter().filter(is_result).count()
@@ -870,10 +902,30 @@ mod tests {
         let mut mixture = Mixture::new(settings).unwrap();
         write(2);
         let mut sampler = mixture.sampler().unwrap();
-        assert_eq!(mixture.counts(), [2]);
+        assert_eq!(mixture.files[0].count, 2);
         let mut chunk = Chunk::default();
-        mixture.draw(&mut sampler, (0, 0), 50, &mut chunk).unwrap();
+        mixture
+            .draw(&mut sampler, DrawNumber::default(), 50, &mut chunk)
+            .unwrap();
         assert_eq!(mixture.impossible(), 0);
+    }
+
+    #[test]
+    fn all_held_out_positions_of_a_small_file_are_tested() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.rec");
+        testing::write(&path, 64);
+        let file = path.into();
+        let tested = |most: usize| {
+            let empty = || Chunk::of(InputSet::Position);
+            let set = test_set(&file, most, ResultShare::default(), empty).unwrap();
+            assert!(set.is_held_out);
+            set.batches
+                .iter()
+                .map(|chunk| chunk.values.len())
+                .sum::<usize>()
+        };
+        assert_eq!([100, 8, 3].map(tested), [8, 8, 3]);
     }
 
     #[test]

@@ -2,13 +2,18 @@
 
 use std::fmt;
 
+use anyhow::Result;
+use serde::Serialize;
+
+use super::average::averaged;
+use super::checkpoint::Checkpoint;
+use super::data::{GamesFile, test_set};
 use super::step::{
     self, Chunk, Losses, Workspace, entropy, plies_loss, value_error, wdl_cross_entropy,
 };
-use crate::sparse::infer::{self, Scratch, softmax};
-use serde::Serialize;
-
-use crate::sparse::network::{PLIES_UNIT, Shape};
+use super::targets::ResultShare;
+use crate::sparse::infer::{IntegerNetwork, Scratch, softmax};
+use crate::sparse::network::{OUTPUTS, PLIES_UNIT, Shape};
 use crate::sparse::simd::Level;
 
 /// Means over the tested positions.
@@ -79,7 +84,7 @@ impl MeasuredNetwork for FloatNetwork<'_> {
 #[derive(Clone, Debug)]
 pub struct Integers<'a> {
     /// The network.
-    pub network: &'a infer::IntegerNetwork,
+    pub network: &'a IntegerNetwork,
     /// SIMD instructions to use.
     pub level: Level,
     /// Reused buffers.
@@ -134,6 +139,56 @@ pub fn measure(network: &mut impl MeasuredNetwork, chunks: &[Chunk]) -> Measures
     }
 }
 
+/// Test results of a checkpoint's averaged weights: in floating point and quantised.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TestResults {
+    /// In floating point, as trained.
+    pub floating: Measures,
+    /// Quantised to integers, as used for play.
+    pub integers: Measures,
+}
+
+/// Tests a checkpoint on the test positions of a file (see [`test_set`]); `None` if it has none.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn measure_file(
+    checkpoint: &Checkpoint,
+    file: &GamesFile,
+    count: usize,
+    result_share: ResultShare,
+) -> Result<Option<TestResults>> {
+    let shape = checkpoint.shape;
+    let weights = &averaged(&checkpoint.state, &checkpoint.progress);
+    file.check_players(shape.inputs)?;
+    let empty = || Chunk::of(shape.inputs);
+    let chunks = test_set(file, count, result_share, empty)?.batches;
+    let mut integers = Integers {
+        network: &IntegerNetwork::quantize(shape, weights),
+        level: Level::detect(),
+        scratch: Scratch::default(),
+    };
+    let quality = TestResults {
+        floating: measure_floating(shape, weights, &chunks),
+        integers: measure(&mut integers, &chunks),
+    };
+    let is_any = chunks
+        .iter()
+        .any(|chunk| !chunk.values.is_empty() || !chunk.shares.is_empty());
+    Ok(is_any.then_some(quality))
+}
+
+/// Tests weights in floating point.
+pub(super) fn measure_floating(shape: Shape, weights: &[f32], chunks: &[Chunk]) -> Measures {
+    let level = Level::detect();
+    let mut network = FloatNetwork {
+        shape,
+        weights,
+        level,
+    };
+    measure(&mut network, chunks)
+}
+
 fn policy(chunk: &Chunk, probabilities: &[f32], sums: &mut Measures) {
     for index in 0..chunk.policy_inputs.len() {
         let range = chunk.rows.range(index);
@@ -151,7 +206,7 @@ fn policy(chunk: &Chunk, probabilities: &[f32], sums: &mut Measures) {
     }
 }
 
-fn value(chunk: &Chunk, values: &[[f32; 4]], sums: &mut Measures, losses: &mut Losses) {
+fn value(chunk: &Chunk, values: &[[f32; OUTPUTS]], sums: &mut Measures, losses: &mut Losses) {
     for (output, target) in values.iter().zip(&chunk.values) {
         let plies = plies_loss(output, target);
         losses.plies += f64::from(plies * target.plies_weight);
@@ -173,7 +228,6 @@ mod tests {
     use super::{super::step::ValueTarget, *};
     use crate::sparse::{
         features::InputSet,
-        infer::IntegerNetwork,
         moves::{MoveRows, ROWS},
     };
 

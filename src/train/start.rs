@@ -3,7 +3,6 @@
 use anyhow::{Result, ensure};
 
 use super::adam::Moments;
-use super::check_shape;
 use super::checkpoint::{Checkpoint, TrainingProgress};
 use super::data::NetworkPart;
 use crate::sparse::{
@@ -60,6 +59,20 @@ impl Sizes {
             inputs: self.inputs.unwrap_or(shape.inputs),
         }
     }
+}
+
+/// Checks that a network can have these sizes.
+///
+/// # Errors
+/// When it cannot; the message lists the possible sizes.
+pub fn check_shape(shape: Shape) -> Result<()> {
+    ensure!(
+        shape.is_valid(),
+        "invalid network sizes: first layers must have a multiple of {} columns up to 4096, hidden layers 1 to 256 units, \
+         and there must be 1 to 32 stages",
+        BLOCK
+    );
+    Ok(())
 }
 
 /// How the new network differs from the one whose weights it takes.

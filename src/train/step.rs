@@ -5,7 +5,7 @@
 //! position by position. The losses are the cross-entropy of the policy over the legal moves, the cross-entropy of
 //! W/D/L or the squared error of W - L ([`ValueLoss`]), and the Huber loss of the plies left.
 
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 
 use crate::sparse::classes::MoveClasses;
 use crate::sparse::features::InputSet;
@@ -57,7 +57,7 @@ impl Lists {
 
     /// The range of a list within [`Lists::items`].
     #[inline(always)]
-    pub fn range(&self, index: usize) -> std::ops::Range<usize> {
+    pub fn range(&self, index: usize) -> Range<usize> {
         self.ends[index]..self.ends[index + 1]
     }
 
@@ -140,7 +140,7 @@ pub struct Losses {
     pub plies_count: f64,
 }
 
-impl std::ops::AddAssign for Losses {
+impl AddAssign for Losses {
     fn add_assign(&mut self, other: Losses) {
         self.policy += other.policy;
         self.policy_count += other.policy_count;

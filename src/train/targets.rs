@@ -33,18 +33,25 @@ const PIECE_VALUES: [f32; 13] = [
     0.0, 100.0, 320.0, 330.0, 490.0, 1000.0, 0.0, -100.0, -320.0, -330.0, -490.0, -1000.0, 0.0,
 ];
 
+/// Default of [`TargetSettings::result_weight`].
+const RESULT_WEIGHT: f64 = 0.1;
+/// Default of [`TargetSettings::result_mix`].
+const RESULT_MIX: f32 = 0.2;
+/// Default of [`TargetSettings::policy_temperature`].
+const POLICY_TEMPERATURE: f32 = 0.04;
+
 /// Options of the targets, shared by all trainers.
 #[derive(Args, Clone, Copy, Debug, PartialEq)]
 pub struct TargetSettings {
     /// Weight of the game's result as value target of a position without a score, 0 to 1
-    #[arg(long, default_value_t = 0.1, value_name = "X", value_parser = fraction::<f64>)]
+    #[arg(long, default_value_t = RESULT_WEIGHT, value_name = "X", value_parser = fraction::<f64>)]
     pub result_weight: f64,
     /// Share of the game's result in the value target of a position that has a score, 0 to 1
-    #[arg(long, default_value_t = 0.2, value_name = "X", value_parser = fraction::<f32>)]
+    #[arg(long, default_value_t = RESULT_MIX, value_name = "X", value_parser = fraction::<f32>)]
     pub result_mix: f32,
     /// Temperature of the policy target where a teacher scored several moves, in expected score (0 to 1): a move that
     /// loses this much has 1/e of the best move's share; 0 gives the best move everything
-    #[arg(long, default_value_t = 0.04, value_name = "X", value_parser = fraction::<f32>)]
+    #[arg(long, default_value_t = POLICY_TEMPERATURE, value_name = "X", value_parser = fraction::<f32>)]
     pub policy_temperature: f32,
     /// Share of the game's result in the value target of self-play positions; the rest is the value of the search. Two
     /// numbers are the shares at the first and at the last position of a game, linear in between
@@ -55,9 +62,9 @@ pub struct TargetSettings {
 impl Default for TargetSettings {
     fn default() -> TargetSettings {
         TargetSettings {
-            result_weight: 0.1,
-            result_mix: 0.2,
-            policy_temperature: 0.04,
+            result_weight: RESULT_WEIGHT,
+            result_mix: RESULT_MIX,
+            policy_temperature: POLICY_TEMPERATURE,
             result_share: ResultShare::default(),
         }
     }

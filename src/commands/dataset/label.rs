@@ -246,7 +246,7 @@ pub fn run(args: &LabelArgs) -> Result<LabelCounts> {
                 break;
             };
             let (record, pos) = next?;
-            teacher.ask(&pos, &args.limits())?;
+            teacher.request(&pos, &args.limits())?;
             waiting.push_back((record, pos));
         }
         let Some((mut record, pos)) = waiting.pop_front() else {
