@@ -35,6 +35,7 @@ use parking_lot::Mutex;
 use shakmaty::{Color, EnPassantMode, Position, fen::Fen};
 
 pub use self::{
+    autopilot::load_profiles,
     go::{Go, IgnoredWord},
     listener::{Answer, Listener, Subject},
     lost_games::Assessment,
