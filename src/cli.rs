@@ -36,13 +36,12 @@ use crate::{
         train::{self, TrainArgs},
         tune::{self, TuneArgs},
     },
-    config_file,
+    config_file, engine,
     network::{
         backend::{BACKENDS, from_lc0, help_of},
         load::{self, NetworkConfig},
         source::{calibrate::calibrate, recommended},
     },
-    odds::Profiles,
     options::{
         OptionError, OptionKind, OptionRow, Options,
         layers::{Layer, Layers},
@@ -172,7 +171,7 @@ fn dispatch(command: Option<CliCommand>, config: Option<&Path>, layers: Layers) 
     let in_force = || recommended::resolve(&layers);
     match command {
         None | Some(CliCommand::Uci) => {
-            Profiles::load(&layers.as_set().profiles)?;
+            engine::load_profiles(&layers.as_set().profiles)?;
             let output = Output::new(Box::new(io::stdout()));
             let notes = output.clone();
             let load = load(move |text| notes.note(text));

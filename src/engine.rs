@@ -35,6 +35,7 @@ use parking_lot::Mutex;
 use shakmaty::{Color, EnPassantMode, Position, fen::Fen};
 
 pub use self::{
+    autopilot::load_profiles,
     go::{Go, IgnoredWord},
     listener::{Answer, Listener, Subject},
     lost_games::Assessment,
@@ -88,8 +89,9 @@ pub struct Engine {
     listener: Arc<dyn Listener>,
     /// The description of newly loaded networks, for the next search: GUIs expect such lines during a search only.
     announcement: Arc<Mutex<Option<String>>>,
-    /// Why the opponent's network is not used, if that was reported.
-    idle: Option<&'static str>,
+    /// Why networks do not do what they should, as far as that was reported: the opponent's is not used, or the main
+    /// one is not told what it reads.
+    idle: Vec<String>,
     on_finished: Arc<dyn Fn(SearchEnd) + Send + Sync>,
     search_thread: SearchThread,
     running: Option<Running>,
@@ -167,7 +169,7 @@ impl Engine {
             clock: Arc::new(SystemClock::default()),
             listener,
             announcement: Arc::default(),
-            idle: None,
+            idle: Vec::new(),
             on_finished: Arc::new(on_finished),
             search_thread: SearchThread::new(),
             running: None,
@@ -656,13 +658,16 @@ impl Engine {
         }
     }
 
-    /// Reports once that a network which the user has set is not used.
+    /// Reports once that a network which the user has set is not used, or not as it was trained.
     fn note_if_idle(&mut self) {
-        let idle = opponent::why_idle(self.settings.in_force());
-        if let Some(reason) = idle.filter(|_| idle != self.idle) {
+        let options = self.settings.in_force();
+        let untold = opponent::why_untold(options, self.loader.reads_mover());
+        let reasons = opponent::why_idle(options).into_iter().chain(untold);
+        let reasons: Vec<String> = reasons.collect();
+        for reason in reasons.iter().filter(|reason| !self.idle.contains(reason)) {
             self.listener.note(reason);
         }
-        self.idle = idle;
+        self.idle = reasons;
     }
 
     /// The tablebases of SyzygyPath, which are opened when it is set. Errors are reported once in a game.

@@ -163,7 +163,7 @@ options! {
     // Network.
     /// Network file: lc0 format (.pb or .pb.gz) or ONNX. `<built in>`, `<built in dense>` and `<built in odds>` (for
     /// games in which the engine gives odds) are networks inside the program, `<autodiscover>` is the newest network
-    /// file found.
+    /// file found. The values of `<built in odds>` depend on ContemptMode.
     "WeightsFile"                         "weights" 'w'                   [network weights, drops Network]
         weights_file:                       String                        = "<built in>";
     /// Backend that evaluates the network: {backends}.
@@ -272,7 +272,8 @@ options! {
     "HybridRatioSchedule"                 "hybrid-ratio-schedule"         [search play, drops Tree, hidden]
         hybrid_ratio_schedule:              RatioSchedule                 = RatioSchedule::default();
     /// The side on whose behalf contempt acts; the other side is the modelled opponent. `play`: the side to move at the
-    /// root; `white_side_analysis`: White; `black_side_analysis`: Black; `disable`: no side.
+    /// root; `white_side_analysis`: White; `black_side_analysis`: Black; `disable`: no side. For the network `<built in
+    /// odds>` this is the side that gives odds, and `disable` is nothing that it was trained for.
     "ContemptMode"                        "contempt-mode"                 [search play]
         contempt_mode:                      ContemptMode                  = ContemptMode::Play;
     /// A second network (in the form of WeightsFile) that provides the priors at nodes of the modelled opponent (see
@@ -503,14 +504,15 @@ options! {
     /// than three times OpeningVariety are excluded. 0 plays the best move.
     "OpeningVariety"                      "opening-variety"               [search play]
         opening_variety:                    f32 [0.0, 100.0]              = 0.0;
-    /// Last move number of the game at which OpeningVariety applies.
+    /// Last move number at which OpeningVariety applies. A game that starts from a FEN has the move numbers of the FEN.
     "OpeningVarietyMoves"                 "opening-variety-moves"         [search play, hidden]
         opening_variety_moves:              u32 [1, 1000]                 = 4;
 
     // The game.
     /// File of moves that led into lost games, one position a line (EPD with `am`, moves to avoid). The engine adds the
     /// games that it loses, and plays another move in these positions if that costs at most 0.05 of W - L (win
-    /// probability minus loss probability, -1 to 1). Empty stores nothing.
+    /// probability minus loss probability, -1 to 1). The value of each move counts less a reserve, 0.4 divided by the
+    /// square root of its visits, so another move needs visits, too. Empty stores nothing.
     "LostGamesFile"                       "lost-games-file"               [engine play, only uci, no profile]
         lost_games_file:                    String                        = "";
     /// Description of the opponent, set by the GUI: "TITLE RATING TYPE NAME", as in "GM 2800 human Gary Kasparov" or
@@ -535,7 +537,8 @@ options! {
     "HumanWeights"                        "human-weights"                 [engine play, only uci]
         human_weights:                      String                        = "";
     /// Profiles that set options by odds, opponent and clock, except those that the user or the configuration file
-    /// sets: a file (see docs/profiles.md), `<built in>` or `off`.
+    /// sets: a file (see docs/profiles.md), `<built in>` or `off`. With UCI_LimitStrength they set nothing that changes
+    /// the moves at a given number of nodes.
     "Profiles"                            "profiles"                      [engine play, only uci, no profile, suggests "<built in>" "off"]
         profiles:                           String                        = "<built in>";
 

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use shakmaty::Position;
+use shakmaty::{Color, Position};
 
 use super::{
     input::Item,
@@ -24,8 +24,9 @@ use crate::{
     },
     hashing::mix,
     network::Value,
+    odds::Signature,
     options::Options,
-    player::Player,
+    player::{Player, contempt_side},
     search::{
         Job, Limits, MoveStat, Outcome, PvLine, REPORT_INTERVAL, Report, Reporter, Score, Silent,
         StopSignal, SystemClock, Tree,
@@ -82,6 +83,8 @@ pub struct Analyzer {
     player: Player,
     /// The same without search-contempt and with all moves in its reports.
     plain: Player,
+    /// Whether the values of the network depend on which side is the engine's.
+    reads_mover: bool,
     limits: Limits,
     keeps_moves: bool,
     opponents: Option<Opponents>,
@@ -105,12 +108,23 @@ impl Analyzer {
         let mut options = (*player.options).clone();
         options.multi_pv = MAX_MOVES;
         options.show_objective = false;
+        let reads_mover = player.networks.main.info().reads_mover;
+        if reads_mover {
+            // The plain search has a side then (see `engine_side`), and a side alone makes it no plain one.
+            let default = Options::default();
+            options.sc_limit = default.sc_limit;
+            options.contempt = default.contempt;
+            options.rating_advantage = default.rating_advantage;
+            options.contempt_mode_tb = default.contempt_mode_tb;
+            options.opponent_policy_mix = 0.0;
+        }
         Analyzer {
             plain: Player {
                 options: options.into(),
                 ..player.clone()
             },
             player,
+            reads_mover,
             limits,
             keeps_moves,
             opponents,
@@ -179,7 +193,23 @@ impl Analyzer {
     }
 
     fn job(&self, history: &History, effort: f64) -> Job {
-        self.player.job(history.clone(), self.limits(effort))
+        let job = self.player.job(history.clone(), self.limits(effort));
+        Job {
+            contempt_side: self.engine_side(history).or(job.contempt_side),
+            ..job
+        }
+    }
+
+    /// The engine's side in a game, where the values of the network depend on it. `ContemptMode play` would change it
+    /// from move to move, and with it the values: it is the side that gives odds, or else White.
+    fn engine_side(&self, history: &History) -> Option<Color> {
+        let start = &history.plies()[0].position;
+        let black = Signature::of(start, Color::Black);
+        let giver = match black.is_some_and(|odds| odds.deficit() > 0) {
+            true => Color::Black,
+            false => Color::White,
+        };
+        contempt_side(&self.player.options, giver).filter(|_| self.reads_mover)
     }
 
     /// `effort` times the limits for a position.
@@ -244,7 +274,7 @@ impl Analyzer {
         effort: f64,
     ) -> Result<Outcome> {
         let job = Job {
-            contempt_side: None,
+            contempt_side: self.engine_side(history),
             root_moves: moves.to_vec(),
             ..self.plain.job(history.clone(), self.limits(effort))
         };

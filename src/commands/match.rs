@@ -178,7 +178,8 @@ fn clock(text: &str) -> Result<Limit> {
     limit(
         "clock",
         text,
-        "seconds, as in 60+0.6 or, for 40 moves, 40/60+0.6",
+        "seconds, as in 60+0.6 or, for 40 moves, 40/60+0.6 (an increment is added after a move, so the time before + \
+         is above 0)",
     )
 }
 
@@ -607,6 +608,13 @@ mod tests {
     use shakmaty::KnownOutcome;
 
     use super::*;
+
+    #[test]
+    fn a_clock_of_increments_only_is_refused_with_the_reason() {
+        assert!(clock("0.1+1").is_ok());
+        let error = clock("0+1").unwrap_err().to_string();
+        assert!(error.contains("the time before + is above 0"), "{error}");
+    }
 
     #[test]
     fn the_time_left_is_estimated_from_the_games_of_this_run() {

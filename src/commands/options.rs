@@ -8,7 +8,7 @@ use shakmaty::Position;
 
 use crate::{
     chess::setup,
-    engine::{Go, settings::Settings},
+    engine::{self, Go, settings::Settings},
     options::{
         OptionRow, Options,
         layers::{Layers, Resolved},
@@ -49,8 +49,9 @@ pub struct OptionsArgs {
 /// Runs `scorn options`.
 ///
 /// # Errors
-/// When the position is not legal or nothing can be written.
+/// When the profiles are not valid, the position is not legal or nothing can be written.
 pub fn run(args: &OptionsArgs, layers: Layers) -> Result<()> {
+    engine::load_profiles(&layers.as_set().profiles)?;
     let note = Arc::new(|text: &str| eprint_line(format_args!("scorn: {text}")));
     let mut settings = Settings::new(layers, note);
     if let Some(text) = &args.fen {

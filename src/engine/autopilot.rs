@@ -4,16 +4,20 @@ use std::time::Duration;
 
 use shakmaty::Position;
 
-use super::Go;
+use super::{Go, strength};
 use crate::{
     chess::{
         History,
         opponent::{self, OpponentKind},
     },
-    network::backend::from_lc0,
+    network::{
+        backend::from_lc0,
+        opponent::Role,
+        source::{built_in, network::file_of},
+    },
     odds::{NetworkChoice, OddsFacts, ProfileError, Profiles, ResolvedProfiles, Signature},
     options::{
-        Options,
+        Effect, Options, Scope,
         layers::{Layer, Layers},
     },
 };
@@ -33,10 +37,36 @@ pub(super) struct Autopilot {
     game: Option<History>,
     /// How long it may take, once a clock was seen.
     clock: Option<Duration>,
+    /// Whether a search of it was requested.
+    is_searched: bool,
     /// What was announced last.
     announced: ResolvedProfiles,
+    /// Whether the strength was limited then.
+    was_limited: bool,
     /// Whether the game is another one than that of the announcement.
     is_new_game: bool,
+}
+
+/// The profiles that the option names.
+///
+/// # Errors
+/// When they cannot be read or are not valid, and when a network that one of them names is missing.
+pub fn load_profiles(named: &str) -> Result<Profiles, ProfileError> {
+    Profiles::load(named, check_network)
+}
+
+/// Checks that a network which an option names is there. Otherwise another one would play the games of a profile.
+fn check_network(option: &str, value: &str) -> Result<(), String> {
+    let is_network =
+        option == "HumanWeights" || Role::ALL.iter().any(|role| role.option() == option);
+    if !is_network || value.trim().is_empty() || built_in::is_name(value) {
+        return Ok(());
+    }
+    let file = file_of(value).map_err(|error| format!("{option}: {error}"))?;
+    match file.is_file() {
+        true => Ok(()),
+        false => Err(format!("{option}: there is no file {}", file.display())),
+    }
 }
 
 impl Autopilot {
@@ -45,20 +75,20 @@ impl Autopilot {
     /// # Errors
     /// When they cannot be read or are not valid; the previous ones stay.
     pub fn load(&mut self, named: &str) -> Result<(), ProfileError> {
-        self.profiles = Profiles::load(named)?;
+        self.profiles = load_profiles(named)?;
         Ok(())
     }
 
     /// The next position belongs to another game.
     pub fn new_game(&mut self) {
-        (self.game, self.clock) = (None, None);
+        (self.game, self.clock, self.is_searched) = (None, None, false);
         self.is_new_game = true;
     }
 
     /// A position was set, which may belong to another game.
     pub fn see_position(&mut self, game: &History) {
         if !self.game.as_ref().is_some_and(|old| game.continues(old)) {
-            self.clock = None;
+            (self.clock, self.is_searched) = (None, false);
         }
         self.game = Some(game.clone());
     }
@@ -67,6 +97,7 @@ impl Autopilot {
     /// set before the game was called a new one.
     pub fn see_search(&mut self, go: &Go, game: &History) {
         self.game.get_or_insert_with(|| game.clone());
+        self.is_searched = true;
         if let (Some(left), increment) = go.clock(game.position().turn()) {
             self.clock
                 .get_or_insert(left.saturating_add(increment.saturating_mul(INCREMENTS)));
@@ -98,36 +129,63 @@ impl Autopilot {
         let (mut set, mut unchanged) = (Vec::new(), Vec::new());
         for (name, value) in &resolved.settings {
             let (value, _) = from_lc0(name, value);
-            match decision(layers, name) {
+            match decision(layers, as_set, name) {
                 Some(decision) => unchanged.push(decision),
                 // The values were checked when the profiles were read.
                 None if layer.set(name, value).is_ok() => set.push(format!("{name} {value}")),
                 None => {}
             }
         }
-        if self.game.is_none() {
-            // There is nothing to say before the game has a position.
+        let unknown = resolved.without_rating.iter();
+        unchanged.extend(unknown.map(|name| format!("{name} (no rating known)")));
+        if self.game.is_none() || (self.profiles.read_clock() && !self.is_searched) {
+            // There is nothing to say before the game has a position, or before its clock is known.
             return (layer, None);
         }
-        let is_new = resolved.settings != self.announced.settings
-            || (self.is_new_game && !resolved.settings.is_empty());
-        let text = is_new.then(|| announcement(&resolved, &set, &unchanged));
+        let is_limited = strength::is_limited(as_set);
+        let is_new = !resolved.sets_the_same(&self.announced)
+            || ((self.is_new_game || is_limited != self.was_limited) && !resolved.is_empty());
+        let text = is_new.then(|| match resolved.names.is_empty() {
+            true => self.no_profile().to_owned(),
+            false => announcement(&resolved, &set, &unchanged),
+        });
         (self.announced, self.is_new_game) = (resolved, false);
+        self.was_limited = is_limited;
         (layer, text)
+    }
+
+    /// The message that no profile matches any more.
+    fn no_profile(&self) -> &'static str {
+        let is_uneven_middlegame = self.game.as_ref().is_some_and(|game| {
+            let (start, side) = (&game.plies()[0].position, game.position().turn());
+            Signature::of(start, side).is_none()
+                && Signature::of_board(start.board(), side).deficit() != 0
+        });
+        match is_uneven_middlegame {
+            true => {
+                "profile none: the position is from the middle of a game, so the missing material is no odds; the \
+                 options are as they were set"
+            }
+            false => "profile none: the options are as they were set",
+        }
     }
 
     /// No profile applies until the next [`Autopilot::resolve`]. The message about that, if one was announced.
     pub fn lift(&mut self) -> Option<&'static str> {
         let announced = std::mem::take(&mut self.announced);
-        (!announced.settings.is_empty())
+        (!announced.is_empty())
             .then_some("profile none: an infinite analysis uses the options as they were set")
     }
 }
 
-/// Who has set an option, or another one with the same purpose, in the place of a profile.
-fn decision(layers: &Layers, name: &'static str) -> Option<String> {
+/// Who decides on an option in the place of a profile: who has set it, or another one with the same purpose, or the
+/// strength limit, whose levels were measured without profiles.
+fn decision(layers: &Layers, as_set: &Options, name: &'static str) -> Option<String> {
     if let Some(source) = layers.setter_of(name) {
         return Some(format!("{name} (set by {source})"));
+    }
+    if strength::is_limited(as_set) && changes_moves(as_set, name) {
+        return Some(format!("{name} (UCI_LimitStrength)"));
     }
     let mut others = SAME_PURPOSE.iter().filter(|(first, _)| *first == name);
     others.find_map(|(_, other)| {
@@ -136,12 +194,17 @@ fn decision(layers: &Layers, name: &'static str) -> Option<String> {
     })
 }
 
+/// Whether an option changes what a search of so many nodes finds, or which move is played then.
+fn changes_moves(options: &Options, name: &str) -> bool {
+    options.row(name).is_some_and(|row| {
+        matches!(row.scope, Scope::Search | Scope::Network)
+            && matches!(row.effect, Effect::Play | Effect::Weights)
+    })
+}
+
 fn announcement(resolved: &ResolvedProfiles, set: &[String], unchanged: &[String]) -> String {
-    if resolved.names.is_empty() {
-        return "profile none: the options are as they were set".into();
-    }
     let mut text = format!("profile {}:", resolved.names.join(" + "));
-    if resolved.settings.is_empty() {
+    if resolved.is_empty() {
         text += " sets nothing";
     }
     if !set.is_empty() {

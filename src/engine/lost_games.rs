@@ -5,7 +5,9 @@
 //! mated or loses by the tablebases, or that next to nothing is left of its chances at the start. Then one move of the
 //! game is written to the file: the last one that had an alternative nearly as good, of those that were played while
 //! the engine still had most of its chances. If the game is repeated, another move is played there; if that loses,
-//! too, the next loss names an earlier move, because moves in the file are no alternatives.
+//! too, the next loss names a move before that one. Otherwise the moves to avoid would follow the repeated game, each
+//! later than the one before. Moves in the file are no alternatives; where no earlier move has one, later ones are
+//! named again.
 //!
 //! The file is EPD, a position and the moves to avoid (`am`) a line, so that people can read and change it. Lines that
 //! are no such thing are left out and kept. What cannot be read or written is reported and changes nothing else.
@@ -23,6 +25,7 @@ use crate::{
     },
     files::{self, output},
     search::{Outcome, Score},
+    terminal,
 };
 
 /// Most lines of the file; the oldest ones are dropped beyond.
@@ -70,6 +73,8 @@ struct OwnMove {
     positions: usize,
     m: PackedMove,
     assessment: Assessment,
+    /// Whether the file has moves to avoid in its position: a game that was lost came through it.
+    is_known: bool,
 }
 
 /// The game that is being played, and the moves of lost games.
@@ -83,6 +88,8 @@ pub(super) struct LostGames {
     game: Option<History>,
     /// Whether the last search belongs to it.
     is_searched: bool,
+    /// Whether the file has moves to avoid in the position of that search.
+    is_known: bool,
     /// The engine's moves in it.
     played: Vec<OwnMove>,
     /// Lines of lost games that could not be written to the file yet.
@@ -117,7 +124,9 @@ impl LostGames {
                 .chain(self.unwritten.iter().map(String::as_str));
             parse(lines, path, note)
         });
-        avoided.get(&game.last().key).cloned().unwrap_or_default()
+        let avoided = avoided.get(&game.last().key).cloned().unwrap_or_default();
+        self.is_known = !avoided.is_empty();
+        avoided
     }
 
     /// The file is read anew for the next search: it may have been changed.
@@ -142,6 +151,7 @@ impl LostGames {
             positions: game.len(),
             m,
             assessment,
+            is_known: self.is_known,
         });
     }
 
@@ -207,13 +217,18 @@ fn blame(game: &History, played: &[OwnMove]) -> Option<Blamed> {
     if !last.is_lost && !is_hopeless {
         return None;
     }
-    let with_alternative = || {
-        let assessed = played.iter().filter(|played| !played.assessment.is_lost);
-        assessed.filter(|played| played.assessment.has_alternative)
+    // The last one in good time; without one the first move is the last chance.
+    let blamed_among = |moves: &[&OwnMove]| -> Option<OwnMove> {
+        let assessed = moves.iter().filter(|played| !played.assessment.is_lost);
+        let mut candidates = assessed.filter(|played| played.assessment.has_alternative);
+        let in_good_time = |played: &&&OwnMove| has_left(IN_GOOD_TIME, played.assessment);
+        let last = candidates.clone().rfind(in_good_time);
+        last.or_else(|| candidates.next()).map(|played| **played)
     };
-    let in_good_time = with_alternative().rfind(|played| has_left(IN_GOOD_TIME, played.assessment));
-    // The first move is the last chance.
-    match in_good_time.or_else(|| with_alternative().next()) {
+    // What was played where a lost game was left did not help.
+    let left_at = played.iter().rposition(|played| played.is_known);
+    let earlier = blamed_among(&played[..left_at.unwrap_or(0)]);
+    match earlier.or_else(|| blamed_among(&played)) {
         Some(blamed) => {
             let position = game.plies()[blamed.positions - 1].position.clone();
             Some(Blamed::Move(position, blamed.m))
@@ -270,7 +285,8 @@ fn parse<'a>(
     if let Some((count, first)) = failed {
         let name = path.display();
         note(&format!(
-            "LostGamesFile: {count} lines of {name} are left out, the first is {first}"
+            "LostGamesFile: {} of {name} left out, the first is {first}",
+            terminal::counted(count, "line")
         ));
     }
     avoided
@@ -329,6 +345,7 @@ mod tests {
             positions: 2 * index + 1,
             m: game.move_after(2 * index).unwrap(),
             assessment: assessments[index],
+            is_known: false,
         });
         moves.collect()
     }
@@ -382,6 +399,34 @@ mod tests {
     }
 
     #[test]
+    fn a_game_that_left_a_lost_one_and_is_lost_too_is_blamed_on_a_move_before_that() {
+        let game = history_from_text(OPENING).unwrap();
+        let blamed = |assessments: &[(f32, bool)], known: &[usize]| {
+            let assessments: Vec<Assessment> = assessments
+                .iter()
+                .map(|&(wl, has_alternative)| assessed(wl, has_alternative))
+                .collect();
+            let mut moves = played(&game, &assessments);
+            for &index in known {
+                moves[index].is_known = true;
+            }
+            let Some(Blamed::Move(_, m)) = blame(&game, &moves) else {
+                panic!("no move is blamed");
+            };
+            moves.iter().position(|played| played.m == m).unwrap()
+        };
+        let lost = [(0.1, true), (0.0, true), (-1.0, false)];
+        assert_eq!(blamed(&lost, &[]), 1);
+        assert_eq!(blamed(&lost, &[1]), 0);
+        // Of several places the last one counts: what lies between is tried before anything later.
+        assert_eq!(blamed(&lost, &[0, 1]), 0);
+        assert_eq!(blamed(&lost, &[0, 2]), 1);
+        // Nothing before it has an alternative.
+        assert_eq!(blamed(&lost, &[0]), 1);
+        assert_eq!(blamed(&[(0.1, false), (0.0, true), (-1.0, false)], &[1]), 1);
+    }
+
+    #[test]
     fn a_file_that_is_taken_away_during_a_game_forgets_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lost.epd");
@@ -416,12 +461,14 @@ mod tests {
                 positions: 2,
                 m: game.move_after(1).unwrap(),
                 assessment: assessed(0.5, true),
+                is_known: false,
             },
         );
         let last = OwnMove {
             positions: 7,
             m: moves[0].m,
             assessment: assessed(-1.0, false),
+            is_known: false,
         };
         moves.push(last);
         let Some(Blamed::Move(position, m)) = blame(&game, &moves) else {
@@ -510,9 +557,12 @@ mod tests {
         assert_eq!(begin(&path), 3);
         let said = notes.take();
         assert!(
-            said.len() == 1 && said[0].contains("3 lines") && said[0].contains("line 3"),
+            said.len() == 1 && said[0].contains(": 3 lines of ") && said[0].contains("line 3"),
             "{said:?}"
         );
+        fs::write(&path, "x\n").unwrap();
+        assert_eq!(begin(&path), 0);
+        assert!(notes.take()[0].contains(": 1 line of "));
         for bytes in [&b"\xff\xfe\x00"[..], b"\0\0", &vec![b'a'; 2 << 20]] {
             fs::write(&path, bytes).unwrap();
             assert_eq!(begin(&path), 0);
@@ -574,6 +624,13 @@ mod tests {
             (1, 1)
         );
         assert!(fs::read_to_string(&path).unwrap().ends_with("am Nf3;\n"));
+        // The other move loses, too, although each of the later ones had an alternative: an earlier one is blamed.
+        let other = "startpos moves e2e4 e7e5 d2d4 e5d4";
+        assert_eq!(search(other, "d1d4", assessed(0.1, true)), (0, 1));
+        let last = format!("{other} d1d4 b8c6");
+        assert_eq!(search(&last, "d4e3", assessed(-1.0, false)), (0, 1));
+        assert_eq!(search("startpos", "d2d4", assessed(0.1, true)), (1, 2));
+        assert!(fs::read_to_string(&path).unwrap().ends_with("am e4;\n"));
         // Another opening without ucinewgame; the last game was not lost.
         assert_eq!(
             search(
@@ -581,7 +638,7 @@ mod tests {
                 "g8f6",
                 assessed(0.0, true)
             ),
-            (0, 1)
+            (0, 2)
         );
         assert!(notes.borrow()[0].contains("added"), "{notes:?}");
     }

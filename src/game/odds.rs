@@ -7,7 +7,10 @@ use shakmaty::{
 use thiserror::Error;
 
 use super::openings::Opening;
-use crate::chess::setup::{self, SetupError};
+use crate::{
+    chess::setup::{self, SetupError},
+    odds::Signature,
+};
 
 /// Errors in a specification of odds.
 #[derive(Debug, Error)]
@@ -23,6 +26,12 @@ pub enum OddsError {
     /// The FEN is invalid.
     #[error(transparent)]
     Fen(#[from] SetupError),
+    /// In the FEN White has as much material as Black, or more.
+    #[error(
+        "odds '{0}': White gives nothing in this position, as it has no less material than Black (queen 9, rook 5, \
+         bishop and knight 3, pawn 1)"
+    )]
+    NotGiven(String),
     /// The remaining position is not legal.
     #[error("odds '{0}' leave no legal position")]
     Position(String),
@@ -30,7 +39,8 @@ pub enum OddsError {
 
 /// The start position in which `giver` gives the odds of `text`: pieces (`queen`, `rook+knight`, `QRN`; the queen's
 /// rook, knight and bishop are removed first, and of the pawns that on the f-file), or the FEN of a position in which
-/// White gives them. For Black a FEN is mirrored, including the colours; after pieces White moves first.
+/// White gives them: it has less material than Black. For Black a FEN is mirrored, including the colours; after pieces
+/// White moves first.
 ///
 /// # Errors
 /// When the text is not a valid specification of odds.
@@ -41,6 +51,9 @@ pub fn start(text: &str, giver: Color) -> Result<Opening, OddsError> {
     } else {
         start_without(&pieces(text)?, text)?
     };
+    if Signature::of_board(&setup.board, Color::White).deficit() <= 0 {
+        return Err(OddsError::NotGiven(text.to_owned()));
+    }
     if giver.is_black() {
         setup.mirror();
     }
@@ -108,6 +121,18 @@ mod tests {
     fn fen(text: &str, giver: Color) -> String {
         let opening = start(text, giver).unwrap();
         Fen::from_position(&opening.start, EnPassantMode::Legal).to_string()
+    }
+
+    #[test]
+    fn white_has_less_material_where_it_gives_odds() {
+        for fen in [
+            "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+            "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+            "rnbqkb1r/pppppppp/8/8/8/8/PPPPPPPP/RNBQK1NR w KQkq - 0 1",
+        ] {
+            let error = start(fen, Color::White).unwrap_err().to_string();
+            assert!(error.contains("White gives nothing"), "{error}");
+        }
     }
 
     #[test]

@@ -102,6 +102,20 @@ pub struct ResolvedProfiles {
     pub names: Vec<String>,
     /// The options to set, each once, with their values.
     pub settings: Vec<(&'static str, String)>,
+    /// The options that are left alone because their values depend on a rating that is not known.
+    pub without_rating: Vec<&'static str>,
+}
+
+impl ResolvedProfiles {
+    /// Whether no matching profile has anything to set.
+    pub fn is_empty(&self) -> bool {
+        self.settings.is_empty() && self.without_rating.is_empty()
+    }
+
+    /// Whether others set the same, whatever their names are.
+    pub fn sets_the_same(&self, others: &ResolvedProfiles) -> bool {
+        self.settings == others.settings && self.without_rating == others.without_rating
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -137,6 +151,8 @@ struct NumberRange {
 struct ProfileSetting {
     option: &'static str,
     value: String,
+    /// Where the value is, in bytes from the beginning of the file.
+    place: usize,
     /// Whether the value is from the engine's point of view: it is negated if the engine plays Black.
     is_own: bool,
 }
@@ -188,6 +204,20 @@ pub fn name_for_rating(name: &str, rating: u32) -> String {
         .replace(MAIA, &nearest(&MAIA_RATINGS))
 }
 
+/// The first text in braces that no rating stands for.
+fn unknown_placeholder(name: &str) -> Option<&str> {
+    let mut rest = name;
+    while let Some(start) = rest.find('{') {
+        let end = start + rest[start..].find('}')? + 1;
+        let found = &rest[start..end];
+        if ![RATING, MAIA].contains(&found) {
+            return Some(found);
+        }
+        rest = &rest[end..];
+    }
+    None
+}
+
 /// The place of a rating in a name, if it has one.
 fn placeholder(name: &str) -> Option<&'static str> {
     [RATING, MAIA]
@@ -210,11 +240,15 @@ impl ProfileSetting {
 }
 
 impl Profiles {
-    /// The profiles that a value of the option `Profiles` names; none if it is off.
+    /// The profiles that a value of the option `Profiles` names; none if it is off. `check` says what is wrong with a
+    /// value of an option, if something is: it is called for values that are the same in every game.
     ///
     /// # Errors
     /// When the file cannot be read, or something in it is not valid.
-    pub fn load(named: &str) -> Result<Profiles, ProfileError> {
+    pub fn load(
+        named: &str,
+        check: impl Fn(&str, &str) -> Result<(), String>,
+    ) -> Result<Profiles, ProfileError> {
         match named.trim() {
             BUILT_IN => Profiles::parse(BUILT_IN_TEXT, "built-in profiles"),
             "" => Ok(Profiles::default()),
@@ -222,7 +256,13 @@ impl Profiles {
             path => {
                 let text = files::read_text_at_once(Path::new(path))
                     .map_err(|error| ProfileError::File(format!("{error:#}")))?;
-                Profiles::parse(&text, path)
+                let profiles = Profiles::parse(&text, path)?;
+                let settings = profiles.0.iter().flat_map(|profile| &profile.settings);
+                for setting in settings.filter(|setting| placeholder(&setting.value).is_none()) {
+                    check(setting.option, &setting.value)
+                        .map_err(|message| error_at(&text, path, (setting.place, message)))?;
+                }
+                Ok(profiles)
             }
         }
     }
@@ -232,21 +272,17 @@ impl Profiles {
     /// # Errors
     /// At the first mistake.
     pub fn parse(text: &str, file: &str) -> Result<Profiles, ProfileError> {
-        let at = |(place, message): Mistake| {
-            let before = &text[..place.min(text.len())];
-            let start_of_line = before.rfind('\n').map_or(0, |newline| newline + 1);
-            ProfileError::Text {
-                file: file.to_owned(),
-                line: before.matches('\n').count() + 1,
-                column: before[start_of_line..].chars().count() + 1,
-                message,
-            }
-        };
+        let at = |mistake| error_at(text, file, mistake);
         let table = DeTable::parse(text).map_err(|error| {
             let place = error.span().map_or(0, |span| span.start);
             at((place, error.message().to_owned()))
         })?;
         read_file(table.get_ref()).map(Profiles).map_err(at)
+    }
+
+    /// Whether a profile depends on the clock, which is known from the first search on.
+    pub fn read_clock(&self) -> bool {
+        self.0.iter().any(|profile| profile.clock.is_some())
     }
 
     /// The options for a game.
@@ -256,6 +292,9 @@ impl Profiles {
             resolved.names.push(profile.name.clone());
             for setting in &profile.settings {
                 let Some(value) = setting.value(facts) else {
+                    if !resolved.without_rating.contains(&setting.option) {
+                        resolved.without_rating.push(setting.option);
+                    }
                     continue;
                 };
                 resolved
@@ -264,6 +303,8 @@ impl Profiles {
                 resolved.settings.push((setting.option, value));
             }
         }
+        let is_set = |option: &&str| resolved.settings.iter().any(|(set, _)| set == option);
+        resolved.without_rating.retain(|option| !is_set(option));
         resolved
     }
 }
@@ -271,6 +312,18 @@ impl Profiles {
 /// The position of a mistake in bytes from the beginning, and a message.
 type Mistake = (usize, String);
 type SpannedValue<'a> = Spanned<DeValue<'a>>;
+
+/// The error about a mistake in the text of a file.
+fn error_at(text: &str, file: &str, (place, message): Mistake) -> ProfileError {
+    let before = &text[..place.min(text.len())];
+    let start_of_line = before.rfind('\n').map_or(0, |newline| newline + 1);
+    ProfileError::Text {
+        file: file.to_owned(),
+        line: before.matches('\n').count() + 1,
+        column: before[start_of_line..].chars().count() + 1,
+        message,
+    }
+}
 
 fn mistake<T>(place: usize, message: impl Into<String>) -> Result<T, Mistake> {
     Err((place, message.into()))
@@ -374,11 +427,13 @@ fn one_of<T: Copy>(
     [first, second]: [(&str, T); 2],
     note: &str,
 ) -> Result<T, Mistake> {
-    let word = text(value)?;
-    match [first, second].iter().find(|(known, _)| *known == word) {
-        Some(&(_, meaning)) => Ok(meaning),
+    let (word, place) = (text(value)?, value.span().start);
+    let is_named = |(known, _): &(&str, T)| known.eq_ignore_ascii_case(word);
+    match [first, second].into_iter().find(is_named) {
+        Some((known, meaning)) if known == word => Ok(meaning),
+        Some((known, _)) => mistake(place, format!("'{word}' is written in lower case: {known}")),
         None => mistake(
-            value.span().start,
+            place,
             format!("'{word}' is neither {} nor {}{note}", first.0, second.0),
         ),
     }
@@ -465,9 +520,16 @@ fn setting(
     {
         return mistake(place, format!("{found} is valid in names of networks only"));
     }
+    if row.kind == OptionKind::Text
+        && let Some(found) = unknown_placeholder(&text)
+    {
+        let message = format!("{found} stands for nothing; {RATING} and {MAIA} stand for ratings");
+        return mistake(place, message);
+    }
     Ok(ProfileSetting {
         option: row.name,
         value: text,
+        place,
         is_own,
     })
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use shakmaty::{Bitboard, Chess, Color, Position, Role};
+use shakmaty::{Bitboard, Board, Chess, Color, Position, Role};
 use thiserror::Error;
 
 /// The pieces that can be given as odds, and their values in pawns.
@@ -44,11 +44,13 @@ pub struct SignatureError(String);
 impl Signature {
     /// The signature of a starting position for the engine's side; `None` for a position from the middle of a game.
     pub fn of(start: &Chess, engine: Color) -> Option<Signature> {
-        let board = start.board();
+        is_start(start).then(|| Signature::of_board(start.board(), engine))
+    }
+
+    /// The difference in material on a board, of whatever part of a game.
+    pub fn of_board(board: &Board, engine: Color) -> Signature {
         let count = |role: Role, color| board.by_piece(role.of(color)).count() as i32;
-        is_start(start).then(|| {
-            Signature(PIECES.map(|(role, _, _)| count(role, !engine) - count(role, engine)))
-        })
+        Signature(PIECES.map(|(role, _, _)| count(role, !engine) - count(role, engine)))
     }
 
     /// The engine's deficit in pawns (queen 9, rook 5, bishop and knight 3); negative if it has more material.

@@ -328,7 +328,7 @@ fn an_unused_opponent_network_is_reported_once() {
         &["-b", "rten", "--opponent-weights", TINY],
         &format!("{go}{disable}{go}{go}"),
     );
-    assert_eq!(text.matches("have no effect").count(), 1, "{text}");
+    assert_eq!(text.matches("has no effect").count(), 1, "{text}");
     assert_eq!(text.matches("bestmove ").count(), 3, "{text}");
     let output = Command::new(env!("CARGO_BIN_EXE_scorn"))
         .args(["analyze", "--fen", "startpos", "--nodes", "1", "-b", "hash"])
@@ -337,7 +337,7 @@ fn an_unused_opponent_network_is_reported_once() {
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.success() && errors.contains("have no effect"),
+        output.status.success() && errors.contains("has no effect"),
         "{errors}"
     );
 }

@@ -564,6 +564,66 @@ fn the_network_for_odds_plays_on_the_backend_that_knows_who_is_to_move() {
     assert!(network.contains("for games at odds"), "{network}");
 }
 
+/// Its values depend on which side is the engine's: in a game that is the side that gives odds, whoever is to move.
+#[test]
+fn the_network_for_odds_analyses_a_game_for_the_side_that_gives_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let games = folder.path().join("x.pgn");
+    let analyze = |white: &str, black: &str, more: &[&str]| {
+        let fen = format!("{black}/pppppppp/8/8/8/8/PPPPPPPP/{white} w KQkq - 0 1");
+        let game = format!("[SetUp \"1\"]\n[FEN \"{fen}\"]\n\n1. e4 e5 2. Nf3 Nc6 *\n");
+        std::fs::write(&games, game).unwrap();
+        let network = ["-t", "1", "-w", "<built in odds>"];
+        let command = ["analyze", "--nodes", "50", "--json", "--pgn"];
+        let file = [games.to_str().unwrap()];
+        scorn(&[&network[..], more, &command, &file].concat())
+    };
+    let records = |output: &Output| -> Vec<serde_json::Value> {
+        let text = stdout(output);
+        let read = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        read.collect()
+    };
+    let values = |output: Output| -> Vec<f64> {
+        let of_white = |record: &serde_json::Value| record["white"].as_f64().unwrap();
+        records(&output).iter().map(of_white).collect()
+    };
+    // Of each side in turn, White is 35 % ahead and 75 % behind.
+    let by_white = values(analyze("RNB1KBNR", "rnbqkbnr", &[]));
+    assert!(
+        by_white.len() == 5 && by_white.iter().all(|&wl| wl > 0.0),
+        "{by_white:?}"
+    );
+    // For White, who has a queen more, White would be 80 % ahead.
+    let by_black = values(analyze("RNBQKBNR", "rnb1kbnr", &[]));
+    assert!(
+        by_black.len() == 5 && by_black.iter().all(|&wl| wl < 0.6),
+        "{by_black:?}"
+    );
+    // Beside search-contempt the plain search has the same side; without one White would be behind.
+    let with_limit = analyze("RNB1KBNR", "rnbqkbnr", &["--sc-limit", "8"]);
+    let objective = |record: &serde_json::Value| {
+        let wdl = record["lines"][0]["objective"]["wdl"].as_array()?;
+        let wl = wdl[0].as_f64()? - wdl[2].as_f64()?;
+        let is_whites = record["fen"].as_str()?.contains(" w ");
+        Some(if is_whites { wl } else { -wl })
+    };
+    let plain: Vec<f64> = records(&with_limit).iter().filter_map(objective).collect();
+    assert!(plain.iter().sum::<f64>() > 0.0, "{plain:?}");
+    let untold = "with ContemptMode disable no side is";
+    let disabled = analyze("RNB1KBNR", "rnbqkbnr", &["--contempt-mode", "disable"]);
+    let errors = String::from_utf8_lossy(&disabled.stderr).into_owned();
+    assert!(errors.contains(untold), "{errors}");
+    assert!(!String::from_utf8_lossy(&with_limit.stderr).contains(untold));
+    let mut engine = Session::with(&["-t", "1", "-w", "<built in odds>"]);
+    engine.send_and_sync("setoption name ContemptMode value disable");
+    let said = |engine: &mut Session| {
+        let (_, lines) = engine.go("go nodes 1");
+        lines.iter().filter(|line| line.contains(untold)).count()
+    };
+    assert_eq!([said(&mut engine), said(&mut engine)], [1, 0]);
+    engine.end();
+}
+
 #[test]
 fn tune_writes_a_configuration_that_the_program_reads() {
     let folder = tempfile::tempdir().unwrap();

@@ -56,6 +56,9 @@ fn every_source_decides_what_no_stronger_one_sets() {
         ("Temperature", "0.52", "strength limit"),
         ("RefineWeights", "", "strength limit"),
         ("CPuct", "2", "user"),
+        // It was measured without profiles.
+        ("ScLimit", "1000000000", "default"),
+        ("WeightsFile", "<built in>", "default"),
     ] {
         let expected = (value.to_owned(), source.to_owned());
         assert_eq!(limited[name], expected, "{name}");
@@ -67,6 +70,23 @@ fn every_source_decides_what_no_stronger_one_sets() {
     assert_eq!(analysis["NodeLimit"].1, "default");
     let off = ("0".to_owned(), "analysis mode".to_owned());
     assert_eq!(analysis["Temperature"], off);
+}
+
+#[test]
+fn profiles_that_are_not_valid_end_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.toml");
+    fs::write(&file, "[[profile]]\nset = { What = 1 }").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .args(["options", "--config", "", "--profiles"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let says = "bad.toml, line 2, column 9: unknown option 'What'";
+    assert_eq!(errors.matches(says).count(), 1, "{errors}");
 }
 
 #[test]

@@ -20,6 +20,10 @@ const QUEEN: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1";
 /// The opponent has no queen.
 const QUEEN_TAKEN: &str = "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
 
+fn built_in() -> Profiles {
+    Profiles::load(BUILT_IN, |_, _| Ok(())).unwrap()
+}
+
 fn facts(fen: &str, side: Color, rating: Option<u32>) -> OddsFacts {
     OddsFacts {
         signature: Signature::of(&position_from_fen(fen).unwrap(), side),
@@ -74,7 +78,7 @@ fn fenlist() -> Option<Vec<Value>> {
 fn all_published_odds_and_the_normal_start_resolve() {
     let Some(list) = fenlist() else { return };
     assert_eq!(list.len(), 46);
-    let profiles = Profiles::load(BUILT_IN).unwrap();
+    let profiles = built_in();
     let fens = list
         .iter()
         .map(|entry| format!("{} - 0 1", entry["fen"].as_str().unwrap()));
@@ -198,6 +202,145 @@ fn names_of_networks_hold_the_opponent_s_rating() {
 }
 
 #[test]
+fn an_option_that_depends_on_an_unknown_rating_is_named_unless_another_profile_sets_it() {
+    let resolve = |text: &str, rating: Option<u32>| {
+        let profiles = Profiles::parse(text, "test").unwrap();
+        profiles.resolve(&facts(QUEEN, Color::White, rating))
+    };
+    let unknown = "[[profile]]\nset = { OpponentWeights = \"maia-{maia}.pb.gz\", ScLimit = 28 }\n";
+    let resolved = resolve(unknown, None);
+    assert_eq!(resolved.without_rating, ["OpponentWeights"]);
+    assert_eq!(resolved.settings, [("ScLimit", "28".to_owned())]);
+    assert!(resolve(unknown, Some(1500)).without_rating.is_empty());
+    let other = "[[profile]]\nset = { OpponentWeights = \"other.pb.gz\" }\n";
+    for text in [format!("{unknown}{other}"), format!("{other}{unknown}")] {
+        assert!(resolve(&text, None).without_rating.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn a_network_that_a_profile_names_has_to_be_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("profiles.toml");
+    let start = |value: &str| {
+        let text = format!("[[profile]]\nname = \"x\"\nset = {{ OpponentWeights = '{value}' }}");
+        fs::write(&file, text).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_scorn"))
+            .args(["--profiles", file.to_str().unwrap()])
+            .stdin(std::process::Stdio::null())
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), error)
+    };
+    let (code, error) = start("no/such.pb.gz");
+    assert_eq!(code, Some(1));
+    let says = "profiles.toml, line 3, column 27: OpponentWeights: there is no file no/such.pb.gz";
+    assert!(error.contains(says), "{error}");
+    let (code, error) = start("<built in oods>");
+    assert!(
+        code == Some(1) && error.contains("line 3, column 27: OpponentWeights: "),
+        "{error}"
+    );
+    let there = folder.path().join("there.pb.gz");
+    fs::write(&there, "").unwrap();
+    // Neither a network inside the program, nor a file that depends on the game, nor one that is there.
+    for value in [
+        "<built in>",
+        "",
+        "maia-{maia}.pb.gz",
+        there.to_str().unwrap(),
+    ] {
+        let (code, error) = start(value);
+        assert_eq!(code, Some(0), "{value}: {error}");
+    }
+    let said = Session::new().send_and_sync(&format!(
+        "setoption name Profiles value {}",
+        folder.path().join("none.toml").display()
+    ));
+    assert!(said.iter().any(|line| line.contains("error: profiles: ")));
+}
+
+#[test]
+fn an_unknown_rating_and_a_clock_are_reported_once_with_the_first_search() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("profiles.toml");
+    let text = "[[profile]]\nname = \"all\"\nset = { OpponentWeights = \"maia-{maia}.pb.gz\" }\n\
+                [[profile]]\nname = \"bullet\"\nclock = \"..180\"\nset = { NodeLimit = 50 }\n";
+    fs::write(&file, text).unwrap();
+    let mut session = Session::with(&["-b", "hash", "--profiles", file.to_str().unwrap()]);
+    let lines = session.send_and_sync("position startpos");
+    assert!(profile_lines(&lines).is_empty(), "{lines:?}");
+    let (_, lines) = session.go("go wtime 60000 btime 60000");
+    assert_eq!(
+        profile_lines(&lines),
+        ["all + bullet: NodeLimit 50; unchanged: OpponentWeights (no rating known)"]
+    );
+    // A search without a clock is one, too.
+    session.send("ucinewgame");
+    let lines = session.send_and_sync("position startpos");
+    assert!(profile_lines(&lines).is_empty(), "{lines:?}");
+    let (_, lines) = session.go("go nodes 1");
+    assert_eq!(
+        profile_lines(&lines),
+        ["all: unchanged: OpponentWeights (no rating known)"]
+    );
+    session.end();
+}
+
+#[test]
+fn with_a_strength_limit_profiles_change_neither_network_nor_search() {
+    let mut session = Session::with(&["-b", "hash", "--limit-strength", "--elo", "1500"]);
+    let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
+    assert_eq!(
+        profile_lines(&lines),
+        [
+            "odds given + large odds given: unchanged: OpeningVariety (UCI_LimitStrength), ScLimit \
+             (UCI_LimitStrength), WeightsFile (UCI_LimitStrength)"
+        ]
+    );
+    let lines = session.send_and_sync("setoption name UCI_LimitStrength value false");
+    assert_eq!(profile_lines(&lines), [LARGE_ODDS]);
+    session.end();
+    // What changes the number of nodes is for the profile to say.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("profiles.toml");
+    let text = "[[profile]]\nname = \"weak\"\nset = { UCI_Elo = 1300, NodeLimit = 3, CPuct = 2 }";
+    fs::write(&file, text).unwrap();
+    let profiles = ["--profiles", file.to_str().unwrap()];
+    let mut session = Session::with(&[&["-b", "hash", "--limit-strength"], &profiles[..]].concat());
+    let lines = session.send_and_sync("position startpos");
+    let [line] = profile_lines(&lines)[..] else {
+        panic!("{lines:?}");
+    };
+    assert!(
+        line.contains("UCI_Elo 1300") && line.contains("NodeLimit 3"),
+        "{line}"
+    );
+    assert!(
+        line.ends_with("; unchanged: CPuct (UCI_LimitStrength)"),
+        "{line}"
+    );
+    session.end();
+}
+
+#[test]
+fn missing_material_in_a_middlegame_is_said_to_be_no_odds() {
+    let mut session = Session::with(&["-b", "hash"]);
+    session.send_and_sync(&format!("position fen {QUEEN}"));
+    let middlegame = "r1bqkbnr/pppp1ppp/2n5/4p3/4P3/5N2/PPPP1PPP/RNB1KB1R w KQkq - 2 3";
+    let lines = session.send_and_sync(&format!("position fen {middlegame}"));
+    assert_eq!(
+        profile_lines(&lines),
+        [
+            "none: the position is from the middle of a game, so the missing material is no odds; the options are \
+             as they were set"
+        ]
+    );
+    session.end();
+}
+
+#[test]
 fn all_conditions_of_a_profile_have_to_hold() {
     let qn = "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/R1BQKBNR w KQkq - 0 1";
     let black = OddsFacts {
@@ -273,6 +416,18 @@ const MISTAKES: &[(&str, &str)] = &[
     (
         "[[profile]]\ncolour = \"red\"",
         "line 2, column 10: 'red' is neither",
+    ),
+    (
+        "[[profile]]\ncolour = \"White\"",
+        "line 2, column 10: 'White' is written in lower case: white",
+    ),
+    (
+        "[[profile]]\nset = { WeightsFile = \"maia-{raiting}.pb.gz\" }",
+        "line 2, column 23: {raiting} stands for nothing; {rating} and {maia}",
+    ),
+    (
+        "[[profile]]\nset = { OpponentWeights = \"{maia}/{elo}\" }",
+        "line 2, column 27: {elo} stands for nothing",
     ),
     (
         "[[profile]]\nopponent = \"bot\"",
@@ -536,7 +691,7 @@ fn openings_vary_against_a_person_at_less_than_two_pawns_too() {
             opponent,
             ..facts(fen, side, Some(1500))
         };
-        let resolved = Profiles::load(BUILT_IN).unwrap().resolve(&facts);
+        let resolved = built_in().resolve(&facts);
         resolved.settings
     };
     let varied = [("OpeningVariety", "2".to_owned())];

@@ -113,7 +113,7 @@ pub struct AnalyzeArgs {
 
 /// The version of how records are made, which is raised when the same search gives others: earlier records are not
 /// mixed with them.
-const RECORDS_VERSION: u32 = 3;
+const RECORDS_VERSION: u32 = 4;
 
 impl AnalyzeArgs {
     /// With the files without a flag among those with one: games or positions, by their names.
@@ -266,7 +266,12 @@ fn analyze(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
     let _ = interrupt::catch(move || signal.stop(), || {});
     let pages = Pages::create(args, &inputs)?;
     let writer = ResultOutput::new(args, &inputs)?;
-    if let Some(reason) = opponent::why_idle(&player.options) {
+    let reads_mover = player.networks.main.info().reads_mover;
+    let untold = opponent::why_untold(&player.options, reads_mover);
+    for reason in opponent::why_idle(&player.options)
+        .into_iter()
+        .chain(untold)
+    {
         eprint_line(format_args!("scorn: {reason}"));
     }
     let opponents = match args.is_reviewed() {

@@ -189,7 +189,7 @@ impl BackendRequest<'_> {
     pub fn label(&self, backend: &BackendInfo, network: &Network, device: String) -> Label {
         let reads_mover = network.onnx.sparse.is_some_and(|model| model.reads_mover);
         let untold = (reads_mover && !backend.is_named(SPARSE)).then_some(
-            "it does not receive the side to move, which only the backend sparse passes on",
+            "it is not told whether the engine or its opponent is to move, which only the backend sparse passes on",
         );
         let notes = [(!self.note.is_empty()).then_some(&*self.note), untold];
         Label {

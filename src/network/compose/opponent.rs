@@ -23,7 +23,7 @@ use crate::{
     options::{Invalidates, Options},
 };
 
-pub use super::role::{Role, side, why_idle};
+pub use super::role::{Role, side, why_idle, why_untold};
 
 /// The networks that the options name.
 #[derive(Clone)]

@@ -81,20 +81,33 @@ fn opponent_weights(options: &Options) -> Option<String> {
 
 /// The reason why an opponent's network that the options name has no effect, to be shown to the user; `None` if it
 /// has one.
-pub fn why_idle(options: &Options) -> Option<&'static str> {
-    if opponent_weights(options).is_none() {
-        None
-    } else if !needs_network(&options.backend) {
-        Some(
-            "OpponentRating and OpponentWeights have no effect: Backend hash evaluates no networks",
-        )
+pub fn why_idle(options: &Options) -> Option<String> {
+    let names = match (options.opponent_weights.trim(), options.opponent_rating) {
+        ("", 0) => return None,
+        ("", _) => "OpponentRating has",
+        (_, 0) => "OpponentWeights has",
+        (_, _) => "OpponentRating and OpponentWeights have",
+    };
+    let reason = if !needs_network(&options.backend) {
+        ": Backend hash evaluates no networks"
     } else if options.contempt_mode == ContemptMode::Disable {
-        Some("OpponentRating and OpponentWeights have no effect while ContemptMode is disable")
+        " while ContemptMode is disable"
     } else if options.opponent_policy_mix <= 0.0 {
-        Some("OpponentRating and OpponentWeights have no effect: OpponentPolicyMix is 0")
+        ": OpponentPolicyMix is 0"
     } else {
-        None
-    }
+        return None;
+    };
+    Some(format!("{names} no effect{reason}"))
+}
+
+/// The reason why the values of a network mean little, to be shown to the user, if it reads which side is the engine's
+/// (`reads_mover`) and the options name no side; `None` otherwise.
+pub fn why_untold(options: &Options, reads_mover: bool) -> Option<String> {
+    (reads_mover && options.contempt_mode == ContemptMode::Disable).then(|| {
+        "the values of this network depend on which side is the engine's, and with ContemptMode disable no side is: it \
+         was not trained for that"
+            .to_owned()
+    })
 }
 
 /// The side whose priors come from the second network, in a search for `contempt_side`; `None` if that network is not
@@ -119,5 +132,35 @@ mod tests {
         assert_eq!(opponent_weights(&options).as_deref(), Some("maia.pb.gz"));
         options.set("ContemptMode", "disable").unwrap();
         assert!(why_idle(&options).is_some());
+    }
+
+    #[test]
+    fn only_options_that_are_set_are_said_to_have_no_effect() {
+        let mut options = Options::default();
+        options.set("ContemptMode", "disable").unwrap();
+        assert_eq!(why_idle(&options), None);
+        let reason = "no effect while ContemptMode is disable";
+        let mut said = |name: &str, value: &str| {
+            options.set(name, value).unwrap();
+            why_idle(&options).unwrap()
+        };
+        let rating = said("OpponentRating", "1400");
+        assert_eq!(rating, format!("OpponentRating has {reason}"));
+        let both = said("OpponentWeights", "maia.pb.gz");
+        assert_eq!(
+            both,
+            format!("OpponentRating and OpponentWeights have {reason}")
+        );
+        let weights = said("OpponentRating", "0");
+        assert_eq!(weights, format!("OpponentWeights has {reason}"));
+    }
+
+    #[test]
+    fn a_network_that_reads_the_engine_s_side_needs_one() {
+        let mut options = Options::default();
+        assert_eq!(why_untold(&options, true), None);
+        options.set("ContemptMode", "disable").unwrap();
+        assert!(why_untold(&options, true).is_some());
+        assert_eq!(why_untold(&options, false), None);
     }
 }
