@@ -40,7 +40,7 @@ use scorn::{
         Added, Advice, Batch, EvalPosition, EvaluateError, Evaluator, Info,
         backend::{
             merged::Merged,
-            pool::{DeviceSession, Label, NetworkEvaluator, Outputs, PolicyKind},
+            pool::{DeviceSession, Label, NetworkEvaluator, Outputs, PolicyKind, SessionCounts},
             simulated::{
                 H100_LARGE, H100_SMALL, H100_TRANSFORMER, SimulatedDevice, SimulatedProcessors,
                 times,
@@ -637,7 +637,7 @@ fn timeless_network() -> Option<Merged<Arc<NetworkEvaluator>>> {
         encoding,
         View::KEY_ONLY,
         advice,
-        (2, 2),
+        SessionCounts { ready: 2, limit: 2 },
         Box::new(make),
     );
     let mut network = network.ok()?;

@@ -20,7 +20,7 @@ use scorn::{
                 session::{CapturedSession, ResultShape},
                 stream::{Buffers, DeviceStream},
             },
-            pool::{Label, NetworkEvaluator, SessionFactory},
+            pool::{Label, NetworkEvaluator, SessionCounts, SessionFactory},
         },
         cached::CachedEvaluator,
         hash::HashEvaluator,
@@ -201,7 +201,8 @@ fn captured() -> NetworkEvaluator {
         let session = CapturedSession::capture(&SIZES, shape, None, Arc::default(), make)?;
         Ok(Box::new(session))
     });
-    NetworkEvaluator::new(label, encoding, view, Advice::default(), (1, 1), factory).unwrap()
+    let (advice, sessions) = (Advice::default(), SessionCounts { ready: 1, limit: 1 });
+    NetworkEvaluator::new(label, encoding, view, advice, sessions, factory).unwrap()
 }
 
 /// Two networks, as in a search for White.

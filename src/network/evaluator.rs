@@ -134,7 +134,7 @@ pub struct Info {
     /// Search threads beyond which a search gains nothing, where that is known: the processors, if they compute all.
     pub max_threads: Option<usize>,
     /// Batches that the device computes at the same time, if that is known; others wait.
-    pub at_once: Option<usize>,
+    pub max_concurrent_batches: Option<usize>,
     /// How long its batches take, if that was measured: batches then have the size that brings most for the time.
     pub batch_times: Option<Arc<BatchTimes>>,
     /// Whether a value depends on which side's opponent is modelled ([`EvalPosition::mover`]).

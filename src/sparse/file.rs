@@ -29,7 +29,7 @@ use super::features::{FIRST_INPUTS, FIRST_RATINGS, INPUTS, InputSet, PIECE_INPUT
 use super::infer::{self, IntegerFirstLayer, IntegerNetwork, IntegerValueHead, LARGEST_BIAS};
 use super::moves::row_count;
 use super::network::{
-    ACTIVATION_ONE, OUTPUTS, PLIES_UNIT, PRODUCT_ONE, PRODUCT_SHIFT, Shape, WEIGHT_ONE,
+    ACTIVATION_ONE, OUTPUTS, PLIES_UNIT, PRODUCT_ONE, PRODUCT_SHIFT, SUM_ONE, Shape, WEIGHT_ONE,
 };
 use crate::lc0::onnx::graph::{Graph, GraphValue, Precision};
 use crate::lc0::onnx::proto::{ModelProto, TensorProto, data_type};
@@ -85,8 +85,6 @@ pub const PLIES: &str = "/output/mlh";
 
 /// No weight of a network that has learned something is larger; with larger ones a value may not be finite.
 const LARGEST_WEIGHT: f32 = 10_000.0;
-/// What a sum behind the products is worth.
-const SUM_ONE: f32 = (PRODUCT_ONE * WEIGHT_ONE) as f32;
 
 /// Why a file cannot be read as a sparse network.
 #[derive(Debug, Error)]

@@ -13,13 +13,11 @@ use super::features::{InputSet, MOST_ACTIVE};
 use super::history::{rating_inputs, rating_shares};
 use super::moves::{MoveRows, ROWS, row_count};
 use super::network::{
-    ACTIVATION_ONE, BLOCK, OUTPUTS, PAIRS, PLIES_UNIT, PRODUCT_ONE, PRODUCT_SHIFT, Section, Shape,
+    ACTIVATION_ONE, BLOCK, OUTPUTS, PAIRS, PLIES_UNIT, PRODUCT_SHIFT, SUM_ONE, Section, Shape,
     WEIGHT_ONE, stage,
 };
 use super::simd::{Isa, Kernel, Level};
 
-/// What a sum behind the products is worth: 127 x 64 is 1.
-const SUM_ONE: f32 = (PRODUCT_ONE * WEIGHT_ONE) as f32;
 /// The largest bias of a first layer, in integers: with the weights of all inputs that can be 1, 16 bits hold the sum.
 pub const LARGEST_BIAS: i16 = i16::MAX - 128 * MOST_ACTIVE as i16;
 /// What a weight of 1 straight from an input to an output is in integers.
@@ -288,7 +286,8 @@ impl IntegerNetwork {
     pub fn priors(
         &self,
         level: Level,
-        (inputs, rows): (&[u16], MoveRows<'_>),
+        inputs: &[u16],
+        rows: MoveRows<'_>,
         temperature: f32,
         priors: &mut [f32],
         scratch: &mut Scratch,

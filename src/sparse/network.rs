@@ -43,6 +43,8 @@ pub const PRODUCT_ONE: i32 = 127;
 pub const PRODUCT_SHIFT: u32 = 9;
 /// What a weight of 1 is in integers, behind the products.
 pub const WEIGHT_ONE: i32 = 64;
+/// What a sum of products with such weights is worth: 127 x 64 is 1.
+pub const SUM_ONE: f32 = (PRODUCT_ONE * WEIGHT_ONE) as f32;
 
 /// The sizes of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

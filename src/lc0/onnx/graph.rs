@@ -130,6 +130,15 @@ impl Range {
     }
 }
 
+/// A value rounded to 255 steps, from [`Graph::quantize`].
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct QuantizedValue {
+    /// The rounded value.
+    pub(crate) value: GraphValue,
+    /// The range of the steps.
+    range: Range,
+}
+
 /// 8-bit weights with a scale per output.
 pub(crate) struct QuantizedWeights {
     dims: Vec<usize>,
@@ -191,8 +200,8 @@ pub(crate) struct Graph {
     graph: GraphProto,
     /// Names of constants that exist.
     constants: HashSet<String>,
-    /// Quantized tensors: name to range and to the name of the dequantized tensor.
-    dequantized: HashMap<String, (Range, GraphValue)>,
+    /// Quantized values, by the values that were rounded and by the results.
+    quantized: HashMap<GraphValue, QuantizedValue>,
 }
 
 /// An attribute that is an integer.
@@ -287,7 +296,7 @@ impl Graph {
                 ..Default::default()
             },
             constants: HashSet::new(),
-            dequantized: HashMap::new(),
+            quantized: HashMap::new(),
         }
     }
 
@@ -658,10 +667,10 @@ impl Graph {
         self.kernel_node("SqueezeExcite", name, &inputs, activation)
     }
 
-    /// The value rounded to 255 steps in this range; repeated calls return the same node.
-    pub(crate) fn quantize(&mut self, x: &GraphValue, range: Range) -> GraphValue {
-        if let Some((_, known)) = self.dequantized.get(x.name()) {
-            return known.clone();
+    /// The value rounded to 255 steps in this range. One that was rounded before stays as it was.
+    pub(crate) fn quantize(&mut self, x: &GraphValue, range: Range) -> QuantizedValue {
+        if let Some(known) = self.quantized(x) {
+            return known;
         }
         let name = x.name();
         let scale = self.initializer(
@@ -689,20 +698,16 @@ impl Graph {
             &[&steps, &scale, &zero],
             Vec::new(),
         );
-        self.dequantized
-            .insert(name.to_owned(), (range, value.clone()));
-        value
+        let quantized = QuantizedValue { value, range };
+        for key in [x, &quantized.value] {
+            self.quantized.insert(key.clone(), quantized.clone());
+        }
+        quantized
     }
 
-    /// Whether the value was returned by [`Graph::quantize`].
-    pub(crate) fn is_dequantized(&self, x: &GraphValue) -> bool {
-        self.range_of(x).is_some()
-    }
-
-    /// The range of a value that [`Graph::quantize`] returned.
-    fn range_of(&self, x: &GraphValue) -> Option<Range> {
-        let original = x.name().strip_suffix("/dequantized")?;
-        self.dequantized.get(original).map(|(range, _)| *range)
+    /// What [`Graph::quantize`] returned for this value, which may be the result itself.
+    pub(crate) fn quantized(&self, x: &GraphValue) -> Option<QuantizedValue> {
+        self.quantized.get(x).cloned()
     }
 
     /// 8-bit weights as dequantized floats.
@@ -755,11 +760,11 @@ impl Graph {
     fn quantized_bias(
         &mut self,
         name: &str,
-        x: &GraphValue,
+        x: &QuantizedValue,
         weights: &QuantizedWeights,
         biases: &[f32],
     ) -> GraphValue {
-        let step = self.range_of(x).unwrap_or_default().scale();
+        let step = x.range.scale();
         let scales: Vec<f32> = weights.scales.iter().map(|scale| scale * step).collect();
         let integers = biases
             .iter()
@@ -777,32 +782,32 @@ impl Graph {
         )
     }
 
-    /// A dense layer with 8-bit weights on a value from [`Graph::quantize`].
+    /// A dense layer with 8-bit weights.
     pub(crate) fn quantized_dense(
         &mut self,
         name: &str,
-        x: &GraphValue,
+        x: &QuantizedValue,
         weights: &QuantizedWeights,
         biases: &[f32],
     ) -> GraphValue {
         let bias = self.quantized_bias(name, x, weights, biases);
         let weights = self.quantized_weights(&format!("{name}/weights"), weights);
-        let product = self.matmul(&format!("{name}/matmul"), x, &weights);
+        let product = self.matmul(&format!("{name}/matmul"), &x.value, &weights);
         self.add(name, &product, &bias)
     }
 
-    /// A convolution with 8-bit weights on a value from [`Graph::quantize`].
+    /// A convolution with 8-bit weights.
     pub(crate) fn quantized_conv(
         &mut self,
         name: &str,
-        x: &GraphValue,
+        x: &QuantizedValue,
         weights: &QuantizedWeights,
         biases: &[f32],
         kernel: usize,
     ) -> GraphValue {
         let bias = self.quantized_bias(name, x, weights, biases);
         let weights = self.quantized_weights(&format!("{name}/weights"), weights);
-        self.conv(name, x, &weights, &bias, kernel)
+        self.conv(name, &x.value, &weights, &bias, kernel)
     }
 
     /// Means over the board: \[batch, channels, 8, 8\] to \[batch, channels, 1, 1\].
@@ -1090,6 +1095,32 @@ mod tests {
         assert_eq!(weights.values, [64, 0, -127, -127, 0, 64]);
         let weights = QuantizedWeights::by_row(&[2, 3], &[0.5, 0.0, -2.0, -1.0, 0.0, 1.0]);
         assert_eq!(weights.values, [32, 0, -127, -127, 0, 127]);
+    }
+
+    #[test]
+    fn a_value_is_quantized_once_and_its_range_is_that_of_the_biases() {
+        let mut graph = Graph::new("test", Precision::Float32);
+        let x = graph.input("x", None, &[2]);
+        let range = Range {
+            min: 0.0,
+            max: 510.0,
+        };
+        let quantized = graph.quantize(&x, range);
+        let again = graph.quantize(&x, Range::default());
+        let of_result = graph.quantize(&again.value, Range::default());
+        assert_eq!([&again, &of_result], [&quantized; 2]);
+        assert_eq!(ops(&graph), ["QuantizeLinear", "DequantizeLinear"]);
+        // A weight of 127 has steps of 1, and those of the value are 2.
+        let weights = QuantizedWeights::by_column(&[2, 1], &[127.0, 0.0]);
+        graph.quantized_dense("/a", &of_result, &weights, &[8.0]);
+        let constant = |name: &str| {
+            let decode = |bytes: &Bytes| TensorProto::decode(bytes.clone()).unwrap();
+            let mut constants = graph.graph.initializer.iter().map(decode);
+            let found = constants.find(|tensor| tensor.name.as_deref() == Some(name));
+            found.unwrap().raw_data.unwrap()
+        };
+        assert_eq!(*constant("/a/bias/scale"), 2f32.to_le_bytes());
+        assert_eq!(*constant("/a/bias/quantized"), 4i32.to_le_bytes());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::lc0::{
     error::NetError,
     format::Activation,
     model::Calibration,
-    onnx::graph::{GraphValue, QuantizedWeights},
+    onnx::graph::{GraphValue, QuantizedValue, QuantizedWeights},
     weights::{Conv, Dense},
 };
 
@@ -31,22 +31,31 @@ pub(super) enum Quantization {
 }
 
 impl Emitter {
-    /// A tensor that an integer kernel reads or writes.
-    fn quantized(&mut self, x: GraphValue) -> Result<GraphValue, NetError> {
+    /// A tensor that an integer kernel reads or writes, in 8 bits; `None` if the model is a float model.
+    fn quantized(&mut self, x: &GraphValue) -> Result<Option<QuantizedValue>, NetError> {
         match &mut self.quantization {
-            Quantization::None => Ok(x),
+            Quantization::None => Ok(None),
             Quantization::Collect(tensors) => {
-                if !tensors.contains(&x) {
+                if !tensors.contains(x) {
                     tensors.push(x.clone());
                 }
-                Ok(x)
+                Ok(None)
             }
-            Quantization::Apply(_) if self.graph.is_dequantized(&x) => Ok(x),
             Quantization::Apply(calibration) => {
+                // What is rounded already has no range of its own in the calibration.
+                if let Some(known) = self.graph.quantized(x) {
+                    return Ok(Some(known));
+                }
                 let range = calibration.range(x.name())?;
-                Ok(self.graph.quantize(&x, range))
+                Ok(Some(self.graph.quantize(x, range)))
             }
         }
+    }
+
+    /// The tensor as an integer kernel writes it: rounded if the model is quantized.
+    fn rounded(&mut self, x: GraphValue) -> Result<GraphValue, NetError> {
+        let quantized = self.quantized(&x)?;
+        Ok(quantized.map_or(x, |quantized| quantized.value))
     }
 
     /// A convolution of the body and the activation behind it, in 8 bits if the model is quantized.
@@ -57,25 +66,24 @@ impl Emitter {
         conv: &Conv<'_>,
         activation: Activation,
     ) -> Result<GraphValue, NetError> {
-        let x = self.quantized(x)?;
-        let y = match &self.quantization {
-            Quantization::Apply(_) => {
+        let y = match self.quantized(&x)? {
+            Some(x) => {
                 let (weights, biases) = conv.folded()?;
                 let dims = [conv.outputs, conv.inputs, conv.kernel, conv.kernel];
                 let weights = QuantizedWeights::by_row(&dims, &weights);
                 self.graph
                     .quantized_conv(name, &x, &weights, &biases, conv.kernel)
             }
-            _ => self.conv(name, &x, conv)?,
+            None => self.conv(name, &x, conv)?,
         };
         // Kernels clip at 0 for free, so a rectified output is quantized after the activation; others before it.
         match activation {
             Activation::Relu => {
                 let y = self.graph.activation(name, y, activation);
-                self.quantized(y)
+                self.rounded(y)
             }
             _ => {
-                let y = self.quantized(y)?;
+                let y = self.rounded(y)?;
                 Ok(self.graph.activation(name, y, activation))
             }
         }
@@ -89,9 +97,8 @@ impl Emitter {
         dense: &Dense<'_>,
         scale: f32,
     ) -> Result<GraphValue, NetError> {
-        let x = self.quantized(x.clone())?;
-        let Quantization::Apply(_) = &self.quantization else {
-            return self.dense(name, &x, dense, scale);
+        let Some(x) = self.quantized(x)? else {
+            return self.dense(name, x, dense, scale);
         };
         let (weights, bias) = dense.decode(scale)?;
         let weights = QuantizedWeights::by_column(&[dense.inputs, dense.outputs], &weights);

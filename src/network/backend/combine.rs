@@ -290,7 +290,10 @@ impl Evaluator for Multiplexer {
         Info {
             description: format!("{name}: {}", descriptions.join(" + ")),
             advice: children.iter().map(|info| info.advice).fold(none, sum),
-            at_once: children.iter().map(|info| info.at_once).sum(),
+            max_concurrent_batches: children
+                .iter()
+                .map(|info| info.max_concurrent_batches)
+                .sum(),
             batch_times: slowest(&children),
             ..Info::default()
         }
@@ -489,7 +492,7 @@ mod tests {
         fn info(&self) -> Info {
             let times = BatchTimes::new(vec![(64, Duration::from_millis(1))]);
             Info {
-                at_once: Some(1),
+                max_concurrent_batches: Some(1),
                 batch_times: times.map(Arc::new),
                 ..HashEvaluator.info()
             }
@@ -551,7 +554,7 @@ mod tests {
         fn info(&self) -> Info {
             let times = |micros| BatchTimes::new(vec![(64, Duration::from_micros(micros))]);
             Info {
-                at_once: self.0.map(|_| 2),
+                max_concurrent_batches: self.0.map(|_| 2),
                 batch_times: self.0.and_then(times).map(Arc::new),
                 ..HashEvaluator.info()
             }
@@ -569,9 +572,12 @@ mod tests {
         let of_64 = |info: &Info| info.batch_times.as_ref().map(|times| times.of(64));
         let three = info(&[Some(260), Some(900), Some(300)]);
         assert_eq!(of_64(&three), Some(Duration::from_micros(900)));
-        assert_eq!(three.at_once, Some(6));
+        assert_eq!(three.max_concurrent_batches, Some(6));
         let unknown = info(&[Some(260), None]);
-        assert_eq!((of_64(&unknown), unknown.at_once), (None, None));
+        assert_eq!(
+            (of_64(&unknown), unknown.max_concurrent_batches),
+            (None, None)
+        );
     }
 
     /// Why these `BackendOptions` give no backend.

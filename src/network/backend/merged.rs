@@ -29,7 +29,7 @@ pub struct Merged<E> {
     /// Maximum number of positions in a merged batch.
     largest: usize,
     /// Batches that are evaluated at the same time.
-    at_once: usize,
+    max_concurrent: usize,
     state: Mutex<Merging>,
     changed: Condvar,
 }
@@ -55,7 +55,10 @@ where
     pub fn new(evaluator: E, largest: usize) -> Merged<E> {
         let info = evaluator.info();
         Merged {
-            at_once: info.at_once.unwrap_or(info.advice.threads).max(1),
+            max_concurrent: info
+                .max_concurrent_batches
+                .unwrap_or(info.advice.threads)
+                .max(1),
             evaluator,
             largest,
             state: Mutex::default(),
@@ -80,7 +83,7 @@ where
                 *batch = own;
                 return result.map(|()| evaluated);
             }
-            if state.busy == self.at_once || state.waiting.is_empty() {
+            if state.busy == self.max_concurrent || state.waiting.is_empty() {
                 self.changed.wait(&mut state);
                 continue;
             }

@@ -12,7 +12,6 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use super::ort::cuda_failure::{Cause, CudaFailure};
 use crate::network::{
     Advice, Batch, BatchTimes, Delay, EvaluateError, Evaluator, Info, Value, cores,
     input::{Encoding, InputRows, Inputs, View},
@@ -121,17 +120,34 @@ impl fmt::Display for Label {
 /// The most sessions of one network, where each serves a search thread.
 pub const MAX_SESSIONS: usize = 128;
 
-/// The number of sessions to make at once, and at most, for this many search threads (0: the number in `advice`).
-pub fn session_counts(threads: usize, advice: Advice, limit: usize) -> (usize, usize) {
-    let threads = match threads {
-        0 => advice.threads,
-        threads => threads,
-    };
-    (threads.min(cores()).min(limit), limit)
+/// How many sessions of a network there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionCounts {
+    /// Those that are made before the first evaluation; at least one is.
+    pub ready: usize,
+    /// The most that are made when more threads evaluate; then calls wait for each other.
+    pub limit: usize,
+}
+
+impl SessionCounts {
+    /// Those for this many search threads (0: the number in `advice`).
+    pub fn for_threads(threads: usize, advice: Advice, limit: usize) -> SessionCounts {
+        let threads = match threads {
+            0 => advice.threads,
+            threads => threads,
+        };
+        SessionCounts {
+            ready: threads.min(cores()).min(limit),
+            limit,
+        }
+    }
 }
 
 /// Runs work on a thread in which sessions compute themselves (see [`Evaluator::run_on_worker_thread`]).
 pub type RunOnWorkerThread = fn(&mut (dyn FnMut() + Send));
+
+/// What to do about a message that a backend's sessions failed with, where the backend can say that.
+pub type FailureHint = fn(&str) -> Option<&'static str>;
 
 /// Makes another session for the same network.
 pub type SessionFactory = Box<dyn Fn() -> Result<Box<dyn DeviceSession>, String> + Send + Sync>;
@@ -153,6 +169,7 @@ pub struct NetworkEvaluator {
     delay: Delay,
     factory: SessionFactory,
     run_on_worker_thread: RunOnWorkerThread,
+    failure_hint: FailureHint,
     /// The most sessions there may be.
     limit: usize,
     pool: Mutex<Pool>,
@@ -218,8 +235,7 @@ impl PoolWorker {
 }
 
 impl NetworkEvaluator {
-    /// An evaluator with `ready` sessions, that makes more when more threads evaluate at once, up to `limit`; then
-    /// calls wait for each other.
+    /// An evaluator whose sessions are made by `factory`, some of them now.
     ///
     /// # Errors
     /// The library's message if a session cannot be made.
@@ -228,9 +244,10 @@ impl NetworkEvaluator {
         encoding: Encoding,
         view: View,
         advice: Advice,
-        (ready, limit): (usize, usize),
+        sessions: SessionCounts,
         factory: SessionFactory,
     ) -> Result<NetworkEvaluator, String> {
+        let SessionCounts { ready, limit } = sessions;
         let mut pool = Pool::default();
         for _ in 0..ready.clamp(1, limit.max(1)) {
             pool.idle.push(PoolWorker::new(factory()?));
@@ -248,6 +265,7 @@ impl NetworkEvaluator {
             delay: Delay::default(),
             factory,
             run_on_worker_thread: |work| work(),
+            failure_hint: |_| None,
             limit,
             pool: Mutex::new(pool),
             returned: Condvar::new(),
@@ -306,6 +324,11 @@ impl NetworkEvaluator {
         self.run_on_worker_thread = run;
     }
 
+    /// Sets what the messages of failures are searched for; by default a lack of memory alone is recognised.
+    pub fn set_failure_hint(&mut self, hint: FailureHint) {
+        self.failure_hint = hint;
+    }
+
     /// Changes the advice.
     pub fn set_advice(&mut self, advice: Advice) {
         self.advice = advice;
@@ -361,7 +384,7 @@ impl NetworkEvaluator {
     }
 
     fn failed(&self, batch: usize, message: String) -> EvaluateError {
-        let hint = hint(&message);
+        let hint = (self.failure_hint)(&message).unwrap_or_else(|| memory_hint(&message));
         EvaluateError::Backend {
             backend: self.label.backend,
             batch,
@@ -506,12 +529,8 @@ impl NetworkEvaluator {
 /// What 16-bit floats may add to or take from a value, generously.
 const ROUNDING: f32 = 0.03;
 
-/// What to do about a failed evaluation with this message; may be empty.
-fn hint(message: &str) -> &'static str {
-    let failure = CudaFailure::reported_by(message);
-    if failure.is_some_and(|failure| failure.cause == Cause::Broken) {
-        return "; the GPU has failed: only a restart of the program, or of the machine, helps";
-    }
+/// What to do if too little memory is why an evaluation failed with this message; may be empty.
+fn memory_hint(message: &str) -> &'static str {
     match is_out_of_memory(message) {
         true => {
             "; there is too little memory for such batches: lower MinibatchSize, or BackendOptions batch"
@@ -571,7 +590,7 @@ impl Evaluator for NetworkEvaluator {
         Info {
             description: self.label.to_string(),
             advice: self.advice,
-            at_once: self.batch_times.is_some().then_some(self.limit),
+            max_concurrent_batches: self.batch_times.is_some().then_some(self.limit),
             batch_times: self
                 .batch_times
                 .as_ref()
@@ -668,7 +687,11 @@ mod tests {
             minibatch: 8,
             min_batch: 1,
         };
-        NetworkEvaluator::new(label, encoding, view, advice, (sessions, 9), factory).unwrap()
+        let sessions = SessionCounts {
+            ready: sessions,
+            limit: 9,
+        };
+        NetworkEvaluator::new(label, encoding, view, advice, sessions, factory).unwrap()
     }
 
     /// A device that panics once when `panics` is set; `mlh` is its output for the plies left, `value` and `wdl` are
@@ -931,21 +954,20 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_that_has_failed_is_named_with_the_next_step() {
-        let (evaluator, _) = odd(0.0);
-        let failed = |message: &str| evaluator.failed(8, message.to_owned()).to_string();
-        for message in [
-            "CUDA failure 700: an illegal memory access was encountered ; GPU=0 ; hostname=vm",
-            "CUDA: DriverError(CUDA_ERROR_LAUNCH_FAILED, \"unspecified launch failure\")",
-            "CUDA: DriverError(CUDA_ERROR_UNKNOWN, \"unknown error\")",
+    fn the_hint_of_the_backend_comes_before_that_about_memory() {
+        let (mut evaluator, _) = odd(0.0);
+        evaluator.set_failure_hint(|message| message.contains("lost").then_some("; plug it in"));
+        for (message, hint) in [
+            ("the device is lost", "; plug it in"),
+            ("the device is lost: out of memory", "; plug it in"),
+            ("something else", ""),
         ] {
-            let error = failed(message);
-            assert!(error.contains(message), "{error}");
-            assert!(error.contains("only a restart of the program"), "{error}");
+            let error = evaluator.failed(8, message.to_owned()).to_string();
+            assert!(error.ends_with(&format!("{message}{hint}")), "{error}");
         }
-        let error = failed("CUDA failure 900: operation not permitted when stream is capturing");
-        assert!(error.ends_with("stream is capturing"), "{error}");
-        let error = failed("CUDA: DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"\")");
-        assert!(error.contains("lower MinibatchSize"), "{error}");
+        for message in ["out of memory", "ERROR_OUT_OF_MEMORY"] {
+            let error = evaluator.failed(8, message.to_owned()).to_string();
+            assert!(error.contains("lower MinibatchSize"), "{error}");
+        }
     }
 }

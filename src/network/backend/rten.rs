@@ -17,9 +17,7 @@ use super::{
     error::LoadError,
     factory::{BackendFactory, BackendInfo, BackendKind, BackendRequest, evaluate_start},
     options::THREADS,
-    pool::{
-        DeviceSession, MAX_SESSIONS, NetworkEvaluator, Outputs, SessionFactory, session_counts,
-    },
+    pool::{DeviceSession, MAX_SESSIONS, NetworkEvaluator, Outputs, SessionCounts, SessionFactory},
 };
 use crate::{
     lc0::{DataType, OnnxModel, Operators},
@@ -68,7 +66,7 @@ impl BackendFactory for Rten {
             Encoding::of(&network.onnx),
             request.view(&network.onnx),
             advice,
-            session_counts(request.threads, advice, MAX_SESSIONS),
+            SessionCounts::for_threads(request.threads, advice, MAX_SESSIONS),
             factory,
         );
         let mut evaluator = evaluator.map_err(refused)?;

@@ -109,7 +109,7 @@ impl Evaluator for SimulatedDevice {
                 minibatch: largest,
                 min_batch: largest.min(16),
             },
-            at_once: Some(SESSIONS),
+            max_concurrent_batches: Some(SESSIONS),
             batch_times: Some(self.delay.at_present(&self.times)),
             computes_at_once: false,
             ..self.answers.info()

@@ -169,9 +169,8 @@ impl SparseEvaluator {
         policy: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        let position = (features, rows);
         self.network
-            .priors(self.level, position, temperature, policy, scratch);
+            .priors(self.level, features, rows, temperature, policy, scratch);
     }
 }
 

@@ -81,7 +81,8 @@ fn record(
     [queued, known]: [usize; 2],
     added: Added,
     index: usize,
-    (moves, priors): (&[PackedMove], &[f32]),
+    moves: &[PackedMove],
+    priors: &[f32],
 ) {
     match added {
         Added::Queued(_) => batch.part(queued).of.push(index),
@@ -156,10 +157,10 @@ impl SearchEvaluator {
         }
         let index = batch.push(key, moves);
         let parts = [part::MAIN_QUEUED, part::MAIN_KNOWN];
-        record(batch, parts, mains, index, (moves, main_priors));
+        record(batch, parts, mains, index, moves, main_priors);
         if let Some(added) = opponents {
             let parts = [part::OPPONENT_QUEUED, part::OPPONENT_KNOWN];
-            record(batch, parts, added, index, (moves, &priors[..moves.len()]));
+            record(batch, parts, added, index, moves, &priors[..moves.len()]);
         }
         Added::Queued(index)
     }

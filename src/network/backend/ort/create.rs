@@ -1,9 +1,13 @@
 //! From a request to an evaluator: what the backends of ONNX Runtime have in common. `create` lists the steps; what
 //! differs between the backends is in the `OrtBackend` that each has in a file of its own.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use super::{
+    cuda_failure,
     gpu::SESSIONS,
     install::InstallPlace,
     plan::{BATCH, BackendSetupError, GraphForm, Packing, SessionPlan},
@@ -24,7 +28,7 @@ use crate::{
             error::LoadError,
             factory::{BackendFactory, BackendInfo, BackendRequest, evaluate_start},
             options::{BackendOptions, OptionsError},
-            pool::{NetworkEvaluator, SessionFactory, is_out_of_memory, session_counts},
+            pool::{NetworkEvaluator, SessionCounts, SessionFactory, is_out_of_memory},
         },
         input::Encoding,
         source::{Network, WeightsError},
@@ -99,8 +103,13 @@ pub(super) fn create(
     let Some((&last, others)) = plan.forms.split_last() else {
         return Err(info.unavailable("its plan has no form of the graph".to_owned()));
     };
+    let creation = Creation {
+        backend,
+        runtime: &runtime,
+        request,
+    };
     for &form in others {
-        match load_checked(backend, &plan, (form, last), &runtime, request) {
+        match creation.load_checked(&plan, form, last) {
             Err(error @ (LoadError::Refused { .. } | LoadError::Evaluate(_))) => {
                 let name = form.name();
                 (request.report_progress)(&format!(
@@ -110,53 +119,191 @@ pub(super) fn create(
             result => return result,
         }
     }
-    Ok(Arc::new(load(backend, &plan, last, &runtime, request)?))
+    Ok(Arc::new(creation.load(&plan, last)?))
 }
 
-/// Loads the network in one form by a plan. What is captured is in memory for all sessions and sizes at once: if there
-/// is too little, it is tried with fewer.
-fn load(
-    backend: &dyn OrtBackend,
-    plan: &SessionPlan,
+/// A network in one form, and the plan as it suits this.
+struct FittedNetwork {
+    plan: SessionPlan,
     form: GraphForm,
-    runtime: &Runtime,
-    request: &BackendRequest<'_>,
-) -> Result<NetworkEvaluator, LoadError> {
-    let (plan, network) = fitted(backend, plan, form, runtime, request)?;
-    let smaller = match form {
-        GraphForm::Captured => with_fewer_copies(&plan, request.options),
-        GraphForm::Fused | GraphForm::Plain => None,
-    };
-    let loaded = load_fitted(backend, &plan, (form, network), runtime, request);
-    match (loaded, smaller) {
-        (Err(error), Some(smaller)) if is_about_memory(&error) => {
-            (request.report_progress)(&format!(
-                "BackendOptions graph={}: there is too little memory for {}; trying {}",
-                form.name(),
-                copies(&plan),
-                copies(&smaller)
-            ));
-            let network = convert(&smaller, form, request)?;
-            load_fitted(backend, &smaller, (form, network), runtime, request)
+    network: Network,
+}
+
+/// What all steps after the plan depend on.
+struct Creation<'a> {
+    backend: &'a dyn OrtBackend,
+    runtime: &'a Runtime,
+    request: &'a BackendRequest<'a>,
+}
+
+impl Creation<'_> {
+    /// Loads the network in one form by a plan. What is captured is in memory for all sessions and sizes at once: if
+    /// there is too little, it is tried with fewer.
+    fn load(&self, plan: &SessionPlan, form: GraphForm) -> Result<NetworkEvaluator, LoadError> {
+        let fitted = self.fitted(plan, form)?;
+        let fewer = match form {
+            GraphForm::Captured => with_fewer_copies(&fitted.plan, self.request.options),
+            GraphForm::Fused | GraphForm::Plain => None,
+        };
+        let all = copies(&fitted.plan);
+        match (self.load_fitted(fitted), fewer) {
+            (Err(error), Some(plan)) if is_about_memory(&error) => {
+                (self.request.report_progress)(&format!(
+                    "BackendOptions graph={}: there is too little memory for {all}; trying {}",
+                    form.name(),
+                    copies(&plan)
+                ));
+                let network = self.convert(&plan, form)?;
+                self.load_fitted(FittedNetwork {
+                    plan,
+                    form,
+                    network,
+                })
+            }
+            (loaded, _) => loaded,
         }
-        (loaded, _) => loaded,
     }
-}
 
-/// The network in one form, and the plan as it suits this.
-fn fitted(
-    backend: &dyn OrtBackend,
-    plan: &SessionPlan,
-    form: GraphForm,
-    runtime: &Runtime,
-    request: &BackendRequest<'_>,
-) -> Result<(SessionPlan, Network), LoadError> {
-    let mut plan = plan.clone();
-    let network = convert(&plan, form, request)?;
-    backend
-        .fit(&mut plan, &network, runtime, request)
-        .map_err(|error| setup_failed(backend.info(), error))?;
-    Ok((plan, network))
+    /// The network in one form, and the plan as it suits this.
+    fn fitted(&self, plan: &SessionPlan, form: GraphForm) -> Result<FittedNetwork, LoadError> {
+        let mut plan = plan.clone();
+        let network = self.convert(&plan, form)?;
+        self.backend
+            .fit(&mut plan, &network, self.runtime, self.request)
+            .map_err(|error| setup_failed(self.backend.info(), error))?;
+        Ok(FittedNetwork {
+            plan,
+            form,
+            network,
+        })
+    }
+
+    /// Loads the network in one form by a plan that was fitted to it.
+    fn load_fitted(&self, fitted: FittedNetwork) -> Result<NetworkEvaluator, LoadError> {
+        let (backend, info) = (self.backend, self.backend.info());
+        let FittedNetwork {
+            plan,
+            form,
+            network,
+        } = &fitted;
+        let times = backend.times_cache(plan, *form, network, self.runtime);
+        let (name, is_half) = (network.name.clone(), is_half(plan, network));
+        let place = self.runtime.install_place();
+        let refused = |message: &str| match backend.explain(message, &place) {
+            Some(reason) => info.unavailable(reason),
+            None => refused_with(info, &name, message),
+        };
+        let mut evaluator = self.make_evaluator(fitted)?.map_err(|message| {
+            refused(&format!(
+                "{}{}",
+                message.trim(),
+                memory_hint(info, &message)
+            ))
+        })?;
+        let evaluated =
+            evaluate_start(&evaluator).and_then(|()| backend.tune(&mut evaluator, times.as_ref()));
+        match evaluated {
+            Ok(()) => Ok(evaluator),
+            Err(EvaluateError::Backend { message, .. }) => Err(refused(&message)),
+            Err(error) => Err(evaluation_failed(info, &name, is_half, error)),
+        }
+    }
+
+    /// Loads the network in one form and compares its results with those of another form, for a few positions.
+    fn load_checked(
+        &self,
+        plan: &SessionPlan,
+        form: GraphForm,
+        reference_form: GraphForm,
+    ) -> Result<Arc<dyn Evaluator>, LoadError> {
+        let info = self.backend.info();
+        let evaluator: Arc<dyn Evaluator> = Arc::new(self.load(plan, form)?);
+        let one_session = SessionPlan {
+            max_sessions: 1,
+            ..plan.clone()
+        };
+        let fitted = self.fitted(&one_session, reference_form)?;
+        let name = fitted.network.name.clone();
+        let is_half = is_half(&fitted.plan, &fitted.network);
+        let failed = |error| evaluation_failed(info, &name, is_half, error);
+        let reference = match self.make_evaluator(fitted)? {
+            Ok(reference) => evaluate_game(&reference)
+                .map(|()| Arc::new(reference) as Arc<dyn Evaluator>)
+                .map_err(failed),
+            Err(message) => Err(refused_with(info, &name, &message)),
+        };
+        let Some(reference) = if_it_fits(reference, form, reference_form, self.request)? else {
+            return Ok(evaluator);
+        };
+        let checked = Checked::new(Arc::clone(&evaluator), reference, FORM_TOLERANCE);
+        evaluate_game(&checked).map_err(failed)?;
+        Ok(evaluator)
+    }
+
+    /// The network in this form and the numeric type of the plan, and with its planes as bits if the plan has them so.
+    fn convert(&self, plan: &SessionPlan, form: GraphForm) -> Result<Network, LoadError> {
+        let operators = match form {
+            GraphForm::Plain => Operators::Standard,
+            // The kernels are for 16 bits.
+            GraphForm::Captured if plan.data_type == DataType::Float16 => Operators::Scorn,
+            GraphForm::Fused | GraphForm::Captured => Operators::OnnxRuntime,
+        };
+        let request = self.request;
+        let mut network = request.network_as(plan.data_type, plan.limits_squares, operators)?;
+        let has_such_planes = !Encoding::of(&network.onnx)
+            .layout()
+            .scalar_planes
+            .is_empty();
+        match plan.packed {
+            Packing::Always => network.onnx = packed(&network.onnx)?,
+            Packing::WherePossible if has_such_planes => network.onnx = packed(&network.onnx)?,
+            Packing::WherePossible | Packing::Never => {}
+        }
+        let policy = Encoding::of(&network.onnx).policy();
+        if form != GraphForm::Plain && policy.has_entry_per_move() {
+            let gathered = gather_legal_moves(&network.onnx, policy.size(), MAX_MOVES);
+            network.onnx = gathered.map_err(WeightsError::from)?;
+        }
+        Ok(network)
+    }
+
+    /// The evaluator, or within the message of ONNX Runtime about the network.
+    fn make_evaluator(
+        &self,
+        fitted: FittedNetwork,
+    ) -> Result<Result<NetworkEvaluator, String>, LoadError> {
+        let FittedNetwork {
+            plan,
+            form,
+            network,
+        } = fitted;
+        let (request, runtime) = (self.request, self.runtime);
+        let device = format!(
+            "{}{}{}, ONNX Runtime {} at {}",
+            plan.device,
+            converted_to(plan.data_type, &network)?,
+            match form {
+                GraphForm::Plain => String::new(),
+                form => format!(", graph {}", form.name()),
+            },
+            runtime.version(),
+            runtime.library().display()
+        );
+        let label = request.label(self.backend.info(), &network, device);
+        let (encoding, view) = (Encoding::of(&network.onnx), request.view(&network.onnx));
+        let advice = plan.advice;
+        let mut sessions = SessionCounts::for_threads(request.threads, advice, plan.max_sessions);
+        if form == GraphForm::Captured {
+            // What is captured is captured before the first search.
+            sessions.ready = sessions.limit;
+        }
+        let factory = session_factory(plan, form, network.onnx, runtime.clone());
+        let made = NetworkEvaluator::new(label, encoding, view, advice, sessions, factory);
+        Ok(made.map(|mut evaluator| {
+            evaluator.set_failure_hint(cuda_failure::hint);
+            evaluator
+        }))
+    }
 }
 
 /// The largest batch size of a plan with fewer copies.
@@ -187,78 +334,6 @@ fn copies(plan: &SessionPlan) -> String {
     format!("{sessions} with batches of up to {largest}")
 }
 
-/// Loads the network in one form by a plan that was fitted to it.
-fn load_fitted(
-    backend: &dyn OrtBackend,
-    plan: &SessionPlan,
-    (form, network): (GraphForm, Network),
-    runtime: &Runtime,
-    request: &BackendRequest<'_>,
-) -> Result<NetworkEvaluator, LoadError> {
-    let info = backend.info();
-    let times = backend.times_cache(plan, form, &network, runtime);
-    let (name, is_half) = (network.name.clone(), is_half(plan, &network));
-    let place = runtime.install_place();
-    let refused = |message: &str| match backend.explain(message, &place) {
-        Some(reason) => info.unavailable(reason),
-        None => refused_with(info, &name, message),
-    };
-    let evaluator = make_evaluator(info, plan.clone(), form, network, runtime.clone(), request)?;
-    let mut evaluator = evaluator.map_err(|message| {
-        refused(&format!(
-            "{}{}",
-            message.trim(),
-            memory_hint(info, &message)
-        ))
-    })?;
-    let evaluated =
-        evaluate_start(&evaluator).and_then(|()| backend.tune(&mut evaluator, times.as_ref()));
-    match evaluated {
-        Ok(()) => Ok(evaluator),
-        Err(EvaluateError::Backend { message, .. }) => Err(refused(&message)),
-        Err(error) => Err(evaluation_failed(info, &name, is_half, error)),
-    }
-}
-
-/// Loads the network in one form and compares its results with those of another form, for a few positions.
-fn load_checked(
-    backend: &dyn OrtBackend,
-    plan: &SessionPlan,
-    (form, reference_form): (GraphForm, GraphForm),
-    runtime: &Runtime,
-    request: &BackendRequest<'_>,
-) -> Result<Arc<dyn Evaluator>, LoadError> {
-    let info = backend.info();
-    let evaluator: Arc<dyn Evaluator> = Arc::new(load(backend, plan, form, runtime, request)?);
-    let one_session = SessionPlan {
-        max_sessions: 1,
-        ..plan.clone()
-    };
-    let (plan, network) = fitted(backend, &one_session, reference_form, runtime, request)?;
-    let (name, is_half) = (network.name.clone(), is_half(&plan, &network));
-    let failed = |error| evaluation_failed(info, &name, is_half, error);
-    let made = make_evaluator(
-        info,
-        plan,
-        reference_form,
-        network,
-        runtime.clone(),
-        request,
-    )?;
-    let reference = match made {
-        Ok(reference) => evaluate_game(&reference)
-            .map(|()| Arc::new(reference) as Arc<dyn Evaluator>)
-            .map_err(failed),
-        Err(message) => Err(refused_with(info, &name, &message)),
-    };
-    let Some(reference) = if_it_fits(reference, (form, reference_form), request)? else {
-        return Ok(evaluator);
-    };
-    let checked = Checked::new(Arc::clone(&evaluator), reference, FORM_TOLERANCE);
-    evaluate_game(&checked).map_err(failed)?;
-    Ok(evaluator)
-}
-
 /// The reference of a form, or nothing, which is reported, if there is too little memory for both: that is no fault of
 /// the form.
 ///
@@ -266,7 +341,8 @@ fn load_checked(
 /// Whatever else is wrong with the reference.
 fn if_it_fits(
     reference: Result<Arc<dyn Evaluator>, LoadError>,
-    (form, reference_form): (GraphForm, GraphForm),
+    form: GraphForm,
+    reference_form: GraphForm,
     request: &BackendRequest<'_>,
 ) -> Result<Option<Arc<dyn Evaluator>>, LoadError> {
     match reference {
@@ -366,36 +442,6 @@ fn setup_failed(info: &BackendInfo, error: BackendSetupError) -> LoadError {
     }
 }
 
-/// The network in this form and the numeric type of the plan, and with its planes as bits if the plan has them so.
-fn convert(
-    plan: &SessionPlan,
-    form: GraphForm,
-    request: &BackendRequest<'_>,
-) -> Result<Network, LoadError> {
-    let operators = match form {
-        GraphForm::Plain => Operators::Standard,
-        // The kernels are for 16 bits.
-        GraphForm::Captured if plan.data_type == DataType::Float16 => Operators::Scorn,
-        GraphForm::Fused | GraphForm::Captured => Operators::OnnxRuntime,
-    };
-    let mut network = request.network_as(plan.data_type, plan.limits_squares, operators)?;
-    let has_such_planes = !Encoding::of(&network.onnx)
-        .layout()
-        .scalar_planes
-        .is_empty();
-    match plan.packed {
-        Packing::Always => network.onnx = packed(&network.onnx)?,
-        Packing::WherePossible if has_such_planes => network.onnx = packed(&network.onnx)?,
-        Packing::WherePossible | Packing::Never => {}
-    }
-    let policy = Encoding::of(&network.onnx).policy();
-    if form != GraphForm::Plain && policy.has_entry_per_move() {
-        let gathered = gather_legal_moves(&network.onnx, policy.size(), MAX_MOVES);
-        network.onnx = gathered.map_err(WeightsError::from)?;
-    }
-    Ok(network)
-}
-
 /// The model with its planes as bits.
 fn packed(model: &OnnxModel) -> Result<OnnxModel, LoadError> {
     let layout = Encoding::of(model).layout();
@@ -409,45 +455,6 @@ fn packed(model: &OnnxModel) -> Result<OnnxModel, LoadError> {
     }
     let packed = pack_input(model, layout.planes, layout.scalar_planes);
     Ok(packed.map_err(WeightsError::from)?)
-}
-
-/// The evaluator, or within the message of ONNX Runtime about the network.
-fn make_evaluator(
-    info: &BackendInfo,
-    plan: SessionPlan,
-    form: GraphForm,
-    network: Network,
-    runtime: Runtime,
-    request: &BackendRequest<'_>,
-) -> Result<Result<NetworkEvaluator, String>, LoadError> {
-    let device = format!(
-        "{}{}{}, ONNX Runtime {} at {}",
-        plan.device,
-        converted_to(plan.data_type, &network)?,
-        match form {
-            GraphForm::Plain => String::new(),
-            form => format!(", graph {}", form.name()),
-        },
-        runtime.version(),
-        runtime.library().display()
-    );
-    let label = request.label(info, &network, device);
-    let (encoding, view) = (Encoding::of(&network.onnx), request.view(&network.onnx));
-    let (ready, limit) = session_counts(request.threads, plan.advice, plan.max_sessions);
-    // What is captured is captured before the first search.
-    let ready = if form == GraphForm::Captured {
-        limit
-    } else {
-        ready
-    };
-    Ok(NetworkEvaluator::new(
-        label,
-        encoding,
-        view,
-        plan.advice,
-        (ready, limit),
-        session_factory(plan, form, network.onnx, runtime),
-    ))
 }
 
 /// Makes the sessions of a model in one form.
@@ -482,337 +489,5 @@ fn converted_to(requested: DataType, network: &Network) -> Result<&'static str, 
             expected: "possible for ONNX networks, which keep theirs; it is for lc0's (.pb.gz)",
         }
         .into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{
-        path::Path,
-        sync::atomic::{AtomicUsize, Ordering},
-    };
-
-    use super::*;
-    use crate::{
-        lc0::InputFormat,
-        network::{
-            Advice,
-            backend::{
-                factory::{BackendKind, with_request},
-                hash::HashEvaluator,
-                ort::{
-                    cpu::CpuProvider,
-                    plan::{GraphCapture, SessionSettings},
-                },
-                pool::{DeviceSession, Outputs},
-            },
-            input::InputRows,
-        },
-        shared::skipped,
-    };
-
-    static INFO: BackendInfo = BackendInfo {
-        name: "capturing",
-        lc0_names: &[],
-        kind: BackendKind::Device {
-            is_automatic: false,
-        },
-        summary: "a processor that captures",
-        documentation: "",
-        requirements: "",
-        install_command: None,
-        settings: &[SESSIONS, BATCH],
-    };
-
-    /// A processor whose captured batches are made by this.
-    struct Capturing(Arc<dyn GraphCapture>);
-
-    impl BackendFactory for Capturing {
-        fn info(&self) -> &BackendInfo {
-            &INFO
-        }
-
-        fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
-            create(self, request)
-        }
-    }
-
-    impl OrtBackend for Capturing {
-        fn plan(&self, _: &Runtime, _: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
-            Ok(SessionPlan {
-                capture: Some(Arc::clone(&self.0)),
-                ..plan_of_processor()
-            })
-        }
-    }
-
-    /// Two sessions on a processor, which captures nothing yet.
-    fn plan_of_processor() -> SessionPlan {
-        SessionPlan {
-            settings: SessionSettings {
-                provider: Arc::new(CpuProvider),
-                threads: 1,
-                batch_sizes: vec![8],
-                session_per_size: false,
-                is_lazy: true,
-            },
-            device: "CPU".to_owned(),
-            advice: Advice::default(),
-            data_type: DataType::Float32,
-            limits_squares: false,
-            max_sessions: 2,
-            packed: Packing::WherePossible,
-            forms: vec![GraphForm::Captured, GraphForm::Fused, GraphForm::Plain],
-            capture: None,
-        }
-    }
-
-    /// Fails with this message.
-    #[derive(Debug)]
-    struct Failing(&'static str);
-
-    impl GraphCapture for Failing {
-        fn capture(
-            &self,
-            _: &Runtime,
-            _: &Arc<OnnxModel>,
-            _: &SessionSettings,
-        ) -> Result<Box<dyn DeviceSession>, String> {
-            Err(self.0.to_owned())
-        }
-    }
-
-    /// Runs out of memory at each session of these numbers, from 1.
-    #[derive(Debug)]
-    struct Scarce {
-        fails: fn(usize) -> bool,
-        made: AtomicUsize,
-    }
-
-    impl GraphCapture for Scarce {
-        fn capture(
-            &self,
-            runtime: &Runtime,
-            model: &Arc<OnnxModel>,
-            settings: &SessionSettings,
-        ) -> Result<Box<dyn DeviceSession>, String> {
-            let number = 1 + self.made.fetch_add(1, Ordering::Relaxed);
-            match (self.fails)(number) {
-                true => {
-                    Err("CUDA: DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")".to_owned())
-                }
-                false => Working { is_wrong: false }.capture(runtime, model, settings),
-            }
-        }
-    }
-
-    /// Has sessions of the runtime in place of captured ones; the policy of each position is that of the next one if
-    /// `is_wrong`.
-    #[derive(Debug)]
-    struct Working {
-        is_wrong: bool,
-    }
-
-    struct Session(session::OnnxSession, bool);
-
-    impl DeviceSession for Session {
-        fn max_batch(&self) -> usize {
-            self.0.max_batch()
-        }
-
-        fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String> {
-            self.0.run(inputs, outputs)?;
-            if self.1 {
-                outputs.policy.rotate_left(MAX_MOVES);
-            }
-            Ok(())
-        }
-    }
-
-    impl GraphCapture for Working {
-        fn capture(
-            &self,
-            runtime: &Runtime,
-            model: &Arc<OnnxModel>,
-            settings: &SessionSettings,
-        ) -> Result<Box<dyn DeviceSession>, String> {
-            let session = session::create(runtime, model, settings)?;
-            Ok(Box::new(Session(session, self.is_wrong)))
-        }
-    }
-
-    /// The description of what was loaded, and what was reported; nothing without ONNX Runtime.
-    fn load_with(capture: impl GraphCapture + 'static) -> Option<(String, Vec<String>)> {
-        if let Err(error) = Runtime::open("") {
-            skipped(&error.to_string());
-            return None;
-        }
-        let network = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/networks/tiny.onnx");
-        Some(with_request(
-            &network.to_string_lossy(),
-            &BackendOptions::default(),
-            |request| {
-                let evaluator = Capturing(Arc::new(capture)).create(&request).unwrap();
-                evaluator.info().description
-            },
-        ))
-    }
-
-    #[test]
-    fn captured_batches_are_taken_if_they_agree_with_the_plain_graph() {
-        let working = Working { is_wrong: false };
-        let Some((description, reported)) = load_with(working) else {
-            return;
-        };
-        assert!(description.contains("graph captured"), "{description}");
-        assert!(reported.is_empty(), "{reported:?}");
-    }
-
-    #[test]
-    fn what_cannot_be_captured_or_differs_is_replaced_and_that_is_reported_once() {
-        let failing = "CUDA failure 900: operation not permitted when stream is capturing";
-        let Some(of_failing) = load_with(Failing(failing)) else {
-            return;
-        };
-        let of_wrong = load_with(Working { is_wrong: true }).unwrap();
-        for ((description, reported), part) in [(of_failing, failing), (of_wrong, "differ by")] {
-            assert!(description.contains("graph fused"), "{description}");
-            let [text] = &reported[..] else {
-                panic!("{reported:?}")
-            };
-            for part in ["graph=captured is not used", part] {
-                assert!(text.contains(part), "{text}");
-            }
-        }
-    }
-
-    #[test]
-    fn without_the_memory_for_all_copies_there_are_fewer() {
-        let scarce = |fails: fn(usize) -> bool| Scarce {
-            fails,
-            made: AtomicUsize::new(0),
-        };
-        // The second of two sessions cannot be made, and then there is one.
-        let Some((description, reported)) = load_with(scarce(|number| number == 2)) else {
-            return;
-        };
-        assert!(description.contains("graph captured"), "{description}");
-        let [text] = &reported[..] else {
-            panic!("{reported:?}")
-        };
-        for part in [
-            "2 sessions with batches of up to 8",
-            "one session with batches of up to 8",
-        ] {
-            assert!(text.contains(part), "{text}");
-        }
-        let (description, reported) = load_with(scarce(|_| true)).unwrap();
-        assert!(description.contains("graph fused"), "{description}");
-        let [tried, unused] = &reported[..] else {
-            panic!("{reported:?}")
-        };
-        assert!(tried.contains("one session"), "{tried}");
-        for part in [
-            "graph=captured is not used",
-            "lower BackendOptions sessions or batch",
-        ] {
-            assert!(unused.contains(part), "{unused}");
-        }
-    }
-
-    #[test]
-    fn fewer_copies_are_one_session_without_the_largest_batches_unless_the_user_decides() {
-        let fewer = |sessions: usize, sizes: &[usize], text: &str| {
-            let options = BackendOptions::parse(text).unwrap();
-            let plan = SessionPlan {
-                settings: SessionSettings {
-                    batch_sizes: sizes.to_vec(),
-                    ..plan_of_processor().settings
-                },
-                max_sessions: sessions,
-                ..plan_of_processor()
-            };
-            let fewer = with_fewer_copies(&plan, &options)?;
-            Some((fewer.max_sessions, fewer.settings.batch_sizes))
-        };
-        let all = [1, 64, 256, 512, 1024];
-        let few = || vec![1, 64, 256];
-        assert_eq!(fewer(2, &all, ""), Some((1, few())));
-        assert_eq!(fewer(3, &all, "sessions=3"), Some((3, few())));
-        assert_eq!(
-            fewer(2, &all, "batch=1/64/256/512/1024"),
-            Some((1, all.to_vec()))
-        );
-        assert_eq!(fewer(1, &[32, 256], "sessions=1"), None);
-        assert_eq!(fewer(2, &[1024], "sessions=2,batch=1024"), None);
-        assert_eq!(fewer(2, &[1024], ""), Some((1, vec![1024])));
-    }
-
-    #[test]
-    fn a_form_is_kept_if_only_its_reference_lacks_memory() {
-        let forms = (GraphForm::Captured, GraphForm::Plain);
-        let refused = |message: &str| Err(INFO.refused("net", message));
-        let if_it_fits = |reference: Result<Arc<dyn Evaluator>, LoadError>| {
-            with_request("net", &BackendOptions::default(), |request| {
-                if_it_fits(reference, forms, &request).map(|reference| reference.is_some())
-            })
-        };
-        let (found, reported) =
-            if_it_fits(refused("Failed to allocate memory for requested buffer"));
-        assert!(!found.unwrap());
-        let [text] = &reported[..] else {
-            panic!("{reported:?}")
-        };
-        for part in [
-            "graph=captured is used without a comparison with plain",
-            "too little memory",
-        ] {
-            assert!(text.contains(part), "{text}");
-        }
-        let (found, reported) = if_it_fits(refused("invalid graph"));
-        assert!(found.is_err() && reported.is_empty());
-        let (found, reported) = if_it_fits(Ok(Arc::new(HashEvaluator)));
-        assert!(found.unwrap() && reported.is_empty());
-    }
-
-    #[test]
-    fn an_overflow_in_16_bits_is_about_the_backend_and_its_precision() {
-        let overflow = || EvaluateError::NotFinite {
-            network: "net".into(),
-            output: "policy".into(),
-        };
-        let in_16_bits = evaluation_failed(&INFO, "net", true, overflow());
-        assert!(!in_16_bits.is_about_the_network());
-        let text = in_16_bits.to_string();
-        for part in [
-            "backend capturing cannot run net",
-            "policy",
-            "precision=fp32",
-        ] {
-            assert!(text.contains(part), "{text}");
-        }
-        assert!(evaluation_failed(&INFO, "net", false, overflow()).is_about_the_network());
-        for (data_type, limits_squares, is_converted, expected) in [
-            (DataType::Float16, false, true, true),
-            (DataType::BFloat16, false, true, true),
-            // An ONNX file keeps its own type.
-            (DataType::Float16, false, false, false),
-            // The provider itself computes in 16 bits.
-            (DataType::Float32, true, false, true),
-            (DataType::Float32, false, true, false),
-        ] {
-            let plan = SessionPlan {
-                data_type,
-                limits_squares,
-                ..plan_of_processor()
-            };
-            let network = Network {
-                onnx: OnnxModel::empty(InputFormat::Classical112),
-                name: "net".into(),
-                sha256: String::new(),
-                is_converted,
-            };
-            assert_eq!(is_half(&plan, &network), expected, "{data_type:?}");
-        }
     }
 }

@@ -174,7 +174,8 @@ impl OrtBackend for Cuda {
     ) -> Option<TimesCache> {
         Some(gpu::times_cache(
             &network.onnx,
-            (plan, form),
+            plan,
+            form,
             &runtime.version(),
         ))
     }
@@ -335,7 +336,7 @@ mod tests {
         lc0::{DataType, InputFormat, KernelModel},
         network::backend::{
             ort::session::tests::{named, provider_options},
-            pool::session_counts,
+            pool::SessionCounts,
         },
     };
 
@@ -411,9 +412,10 @@ mod tests {
         }
         for text in ["", "sessions=1", "sessions=4"] {
             let plan = plan(&options(text)).unwrap();
-            let (ready, limit) = session_counts(64, plan.advice, plan.max_sessions);
-            assert_eq!(limit, plan.max_sessions, "{text}");
-            assert!(limit <= 4 && (1..=limit).contains(&ready), "{text}");
+            let counts = SessionCounts::for_threads(64, plan.advice, plan.max_sessions);
+            assert_eq!(counts.limit, plan.max_sessions, "{text}");
+            assert!(counts.limit <= 4, "{text}");
+            assert!((1..=counts.limit).contains(&counts.ready), "{text}");
         }
     }
 

@@ -73,6 +73,13 @@ impl<'a> CudaFailure<'a> {
     }
 }
 
+/// What to do about a failed evaluation with this message, if the GPU is why.
+pub fn hint(message: &str) -> Option<&'static str> {
+    let failure = CudaFailure::reported_by(message)?;
+    (failure.cause == Cause::Broken)
+        .then_some("; the GPU has failed: only a restart of the program, or of the machine, helps")
+}
+
 /// As ONNX Runtime reports it: `CUDA failure NUMBER: TEXT ; GPU=0 ; ...`.
 fn by_number(message: &str) -> Option<CudaFailure<'_>> {
     let (_, failure) = message.split_once("CUDA failure ")?;
@@ -146,6 +153,25 @@ mod tests {
             "a game was lost in 700 moves",
         ] {
             assert_eq!(CudaFailure::reported_by(message), None, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_gpu_that_has_failed_needs_a_restart() {
+        for message in [
+            "CUDA failure 700: an illegal memory access was encountered ; GPU=0 ; hostname=vm",
+            "CUDA: DriverError(CUDA_ERROR_LAUNCH_FAILED, \"unspecified launch failure\")",
+            "CUDA: DriverError(CUDA_ERROR_UNKNOWN, \"unknown error\")",
+        ] {
+            let hint = hint(message).unwrap_or_default();
+            assert!(hint.contains("only a restart of the program"), "{message}");
+        }
+        for message in [
+            "CUDA failure 900: operation not permitted when stream is capturing",
+            "CUDA: DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"\")",
+            "CUDA failure 100: no CUDA-capable device is detected ; GPU=0",
+        ] {
+            assert_eq!(hint(message), None, "{message}");
         }
     }
 }

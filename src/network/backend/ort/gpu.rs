@@ -210,7 +210,8 @@ fn measure(
 /// versions.
 pub(super) fn times_cache(
     model: &OnnxModel,
-    (plan, form): (&SessionPlan, GraphForm),
+    plan: &SessionPlan,
+    form: GraphForm,
     versions: &str,
 ) -> TimesCache {
     let cards = nvidia::cards(Path::new(nvidia::CARDS));
@@ -218,13 +219,13 @@ pub(super) fn times_cache(
         Some(fixed) => vec![fixed],
         None => plan.settings.batch_sizes.clone(),
     };
-    let settings = times_key((plan, form), &sizes, versions);
+    let settings = times_key(plan, form, &sizes, versions);
     let settings = format!("{settings} on {cards}");
     TimesCache::of(&model.bytes, &settings, sizes)
 }
 
 /// What the times of a network's batches depend on besides the network and the cards.
-fn times_key((plan, form): (&SessionPlan, GraphForm), sizes: &[usize], versions: &str) -> String {
+fn times_key(plan: &SessionPlan, form: GraphForm, sizes: &[usize], versions: &str) -> String {
     let capture = plan.capture.as_ref();
     // It also says how a thread waits for a batch.
     let capture = capture.filter(|_| form == GraphForm::Captured);
@@ -372,7 +373,7 @@ mod tests {
                 capture: Some(Arc::new(NoCapture(spin))),
                 ..plan(&BackendOptions::default(), gpu).unwrap()
             };
-            times_key((&plan, form), sizes, "1.31.1")
+            times_key(&plan, form, sizes, "1.31.1")
         };
         let first = key(false, 0, GraphForm::Captured, &[1, 8]);
         assert_eq!(key(false, 0, GraphForm::Captured, &[1, 8]), first);

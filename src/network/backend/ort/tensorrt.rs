@@ -121,7 +121,7 @@ impl OrtBackend for TensorRt {
     ) -> Option<TimesCache> {
         let tensorrt = nvidia::tensorrt_version(runtime);
         let versions = format!("{} TensorRT {tensorrt}", runtime.version());
-        Some(gpu::times_cache(&network.onnx, (plan, form), &versions))
+        Some(gpu::times_cache(&network.onnx, plan, form, &versions))
     }
 
     fn tune(
