@@ -203,7 +203,9 @@ pub(super) fn is_unvisited_and_below_draw(
 /// The value of an unvisited root move, for the side to move.
 fn fpu(state: &SearchState, params: &SearchParams) -> f32 {
     let parent_q = -state.root().q(-params.draw_score(state.tree.root_turn));
-    params.fpu(true).value(parent_q, state.visited_root_mass())
+    params
+        .fpu_at_root()
+        .value(parent_q, state.visited_root_mass())
 }
 
 /// The root moves that this search may not play.
@@ -223,7 +225,7 @@ pub(super) fn move_stats(state: &SearchState, params: &SearchParams) -> Vec<Move
     let tree = &state.tree;
     let root = state.root();
     let draw_score = params.draw_score(tree.root_turn);
-    let exploration = params.cpuct(true).exploration(root.n);
+    let exploration = params.cpuct_at_root().exploration(root.n);
     let fpu = fpu(state, params);
     let moves_left = params
         .moves_left
@@ -290,10 +292,10 @@ pub(super) fn choose(
     let draw_score = params.draw_score(state.tree.root_turn);
     if temperature <= 0.0 {
         return alternatives::draw_opening(&moves, job, draw_score, rng)
-            .or_else(|| by_criterion(state, &moves, (job, draw_score), rng));
+            .or_else(|| by_criterion(state, &moves, job, draw_score, rng));
     }
     let fpu = fpu(state, params);
-    let drawn = draw(&moves, temperature, &job.options, (draw_score, fpu), rng);
+    let drawn = draw(&moves, temperature, &job.options, draw_score, fpu, rng);
     Some(drawn.unwrap_or(moves[0]))
 }
 
@@ -307,10 +309,10 @@ pub(super) fn preferred(
 ) -> Option<RootMove> {
     let draw_score = params.draw_score(state.tree.root_turn);
     let moves = candidates(state, params, job);
-    by_criterion(state, &moves, (job, draw_score), rng)
+    by_criterion(state, &moves, job, draw_score, rng)
 }
 
-/// The moves to choose from, the best-ranked first: that one alone, if it wins or nothing is left to decide.
+/// The moves to choose from, without those that give away the tablebase result, the best-ranked first: that one alone, if it wins or nothing is left to decide.
 fn candidates(state: &SearchState, params: &SearchParams, job: &Job) -> Vec<RootMove> {
     let mut moves = ranked(state, params);
     let wins = |m: &RootMove| m.child.is_won();
@@ -327,7 +329,8 @@ fn candidates(state: &SearchState, params: &SearchParams, job: &Job) -> Vec<Root
 fn by_criterion(
     state: &SearchState,
     moves: &[RootMove],
-    (job, draw_score): (&Job, f32),
+    job: &Job,
+    draw_score: f32,
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<RootMove> {
     let by_visits: Vec<(u8, Node)> = moves.iter().map(|m| (m.edge, m.child)).collect();
@@ -372,7 +375,8 @@ fn draw(
     moves: &[RootMove],
     temperature: f32,
     options: &SearchOptions,
-    (draw_score, fpu): (f32, f32),
+    draw_score: f32,
+    fpu: f32,
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<RootMove> {
     let offset = options.temp_visit_offset();
