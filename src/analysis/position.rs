@@ -102,15 +102,23 @@ impl Analyzer {
         opponents: Option<Opponents>,
         stop: StopSignal,
     ) -> Analyzer {
-        let mut options = (*player.options).clone();
-        options.multi_pv = MAX_MOVES;
-        options.show_objective = false;
+        let options = Options {
+            // Moves that give away the result of the tablebases are searched, too.
+            analyse_mode: true,
+            ..(*player.options).clone()
+        };
+        let plain = Options {
+            multi_pv: MAX_MOVES,
+            show_objective: false,
+            ..options.clone()
+        };
+        let with = |options: Options| Player {
+            options: options.into(),
+            ..player.clone()
+        };
         Analyzer {
-            plain: Player {
-                options: options.into(),
-                ..player.clone()
-            },
-            player,
+            plain: with(plain),
+            player: with(options),
             limits,
             keeps_moves,
             opponents,
