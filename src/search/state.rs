@@ -58,11 +58,12 @@ impl SearchState {
                 // The search may use all memory: when it is short, these trees are freed, the oldest first.
                 let room = job.limits.tree_bytes.map_or(usize::MAX, |bytes| bytes / 2);
                 let copy_rule = CopyRule::in_analysis(&job.limits, stop);
-                reroot_in_analysis(&mut tree, &job.history, rule, room, copy_rule)
+                let (history, root_moves) = (&job.history, &job.root_moves);
+                reroot_in_analysis(&mut tree, history, rule, root_moves, room, copy_rule)
             }
             false => {
                 let copy_rule = CopyRule::new(&job.limits, stop);
-                reroot(&mut tree, &job.history, rule, copy_rule)
+                reroot(&mut tree, &job.history, rule, &job.root_moves, copy_rule)
             }
         };
         tree.contempt = contempt;
@@ -78,8 +79,8 @@ impl SearchState {
             progress: Progress::new(&job.limits),
             root_moves: RootMoves::default(),
             table_moves: Vec::new(),
-            due: Vec::new(),
             given_away: Vec::new(),
+            due: Vec::new(),
             is_at_memory_limit: false,
             looks_beside_wins: job.wanted_wins() > 1,
         };
