@@ -369,7 +369,7 @@ impl Engine {
         let is_analysis = go.infinite && !go.ponder;
         self.settings.begin(go, game, is_analysis);
         self.prepare(Retry::Yes);
-        let contempt_side = self.begin_tree(go, game, &root_moves);
+        let contempt_side = self.begin_tree(go, game);
         self.note_if_idle();
         let avoided = self.begin_lost_games(game, is_analysis);
         if is_analysis {
@@ -418,7 +418,7 @@ impl Engine {
     }
 
     /// Prepares the tree for a search; returns the side whose opponent search-contempt models.
-    fn begin_tree(&mut self, go: &Go, game: &History, root_moves: &[PackedMove]) -> Option<Color> {
+    fn begin_tree(&mut self, go: &Go, game: &History) -> Option<Color> {
         let mut options = self.settings.in_force().clone();
         // While pondering the position before this one is searched, but the side is the engine's own.
         let contempt_side = player::contempt_side(&options, game.position().turn());
@@ -430,7 +430,7 @@ impl Engine {
             // A tree in which tablebases ended lines is of no use then.
             options.syzygy_path.clear();
         }
-        self.tree.begin(&options, game, modelled, root_moves);
+        self.tree.begin(&options, game, modelled);
         contempt_side
     }
 

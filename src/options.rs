@@ -51,7 +51,7 @@ pub const BUTTONS: &[(Button, &str, &str)] = &[
     (
         Button::ClearTree,
         "ClearTree",
-        "Drop the search tree; the next search starts from an empty tree.",
+        "Drop the search tree; the next search starts from an empty tree. Cached evaluations are kept.",
     ),
     (
         Button::ClearHash,
@@ -599,6 +599,7 @@ options! {
         log_file:                           String                        = "";
     /// The GUI analyses a position: Temperature and noise are 0, profiles and UCI_LimitStrength have no effect, and the
     /// trees of earlier positions are kept (in up to half of the memory), so that stepping back resumes their search.
+    /// Root moves that give away the result of the tablebases are searched, too, and not played.
     "UCI_AnalyseMode"                     "analyse-mode"                  [search play, no profile]
         analyse_mode:                       bool                          = false;
     /// Castling moves are written as king takes rook, for Chess960.

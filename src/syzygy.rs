@@ -12,7 +12,7 @@ use std::{
 
 use parking_lot::Mutex;
 use shakmaty::{Chess, Position};
-use shakmaty_syzygy::{Dtz, SyzygyError, Tablebase, Wdl};
+use shakmaty_syzygy::{Dtz, ProbeError, SyzygyError, Tablebase, Wdl};
 use thiserror::Error;
 
 use crate::chess::{History, PackedMove};
@@ -90,13 +90,7 @@ impl Faults {
             } => format!("{metric} {material}"),
             SyzygyError::Castling | SyzygyError::TooManyPieces => return,
         };
-        self.add(&key, || match error {
-            SyzygyError::MissingTable { metric, material } => format!(
-                "there is no {} table for {material}, and others may be missing: such positions are searched",
-                metric.to_string().to_uppercase()
-            ),
-            _ => format!("{error}: it is ignored"),
-        });
+        self.add(&key, || text(error));
     }
 
     /// Adds a fault, unless one with this key was added before.
@@ -104,6 +98,32 @@ impl Faults {
         if self.reported_keys.len() < MAX_REPORTED && self.reported_keys.insert(key.to_owned()) {
             self.unreported.push(format!("SyzygyPath: {}", text()));
         }
+    }
+}
+
+/// A fault in one line: the errors' own texts may hold a backtrace.
+fn text(error: &SyzygyError) -> String {
+    match error {
+        SyzygyError::MissingTable { metric, material } => format!(
+            "there is no {} table for {material}, and others may be missing: such positions are searched",
+            metric.to_string().to_uppercase()
+        ),
+        SyzygyError::ProbeFailed {
+            metric,
+            material,
+            error,
+        } => {
+            let table = format!("{} table of {material}", metric.to_string().to_uppercase());
+            match &**error {
+                ProbeError::Read { error } => {
+                    format!("cannot read the {table}: {error}: it is ignored")
+                }
+                ProbeError::Magic { .. } | ProbeError::CorruptedTable { .. } => {
+                    format!("the {table} is damaged: it is ignored")
+                }
+            }
+        }
+        SyzygyError::Castling | SyzygyError::TooManyPieces => error.to_string(),
     }
 }
 
@@ -141,6 +161,11 @@ pub enum TablesError {
     /// The folders contain no tables.
     #[error("SyzygyPath: no tables (*.rtbw, *.rtbz) in '{0}'")]
     Empty(String),
+    /// The folders contain no WDL tables, without which DTZ tables have no results.
+    #[error(
+        "SyzygyPath: no WDL tables (*.rtbw) in '{0}', without which its DTZ tables (*.rtbz) cannot be used"
+    )]
+    OnlyDtz(String),
 }
 
 impl Tables {
@@ -148,11 +173,11 @@ impl Tables {
     /// skipped.
     ///
     /// # Errors
-    /// When no folder contains a table.
+    /// When no folder contains a WDL table.
     pub fn open(path: &str) -> Result<Tables, TablesError> {
         let mut tables = Tablebase::new();
         let mut faults = Faults::default();
-        let mut files = 0;
+        let (mut files, mut has_wdl) = (0, false);
         let mut unreadable = None;
         for folder in path.split(SEPARATOR).filter(|folder| !folder.is_empty()) {
             let entries = fs::read_dir(Path::new(folder)).and_then(Iterator::collect);
@@ -166,12 +191,14 @@ impl Tables {
             });
             for entry in entries {
                 let file = entry.path();
-                let is_table = file
-                    .extension()
-                    .is_some_and(|extension| extension == "rtbw" || extension == "rtbz");
+                let is = |kind: &str| file.extension().is_some_and(|extension| extension == kind);
+                let is_table = is("rtbw") || is("rtbz");
                 match is_table.then(|| tables.add_file(&file)) {
                     None => {}
-                    Some(Ok(())) => files += 1,
+                    Some(Ok(())) => {
+                        files += 1;
+                        has_wdl |= is("rtbw");
+                    }
                     Some(Err(error)) => {
                         let file = file.display().to_string();
                         faults.add(&file, || format!("{file}: {error}: it is ignored"));
@@ -181,6 +208,9 @@ impl Tables {
         }
         if files == 0 {
             return Err(unreadable.unwrap_or_else(|| TablesError::Empty(path.to_owned())));
+        }
+        if !has_wdl {
+            return Err(TablesError::OnlyDtz(path.to_owned()));
         }
         Ok(Tables {
             tables,

@@ -105,25 +105,33 @@ impl Analyzer {
         opponents: Option<Opponents>,
         stop: StopSignal,
     ) -> Analyzer {
-        let mut options = (*player.options).clone();
-        options.multi_pv = MAX_MOVES;
-        options.show_objective = false;
+        let options = Options {
+            // Moves that give away the result of the tablebases are searched, too.
+            analyse_mode: true,
+            ..(*player.options).clone()
+        };
+        let mut plain = Options {
+            multi_pv: MAX_MOVES,
+            show_objective: false,
+            ..options.clone()
+        };
         let reads_mover = player.networks.main.info().reads_mover;
         if reads_mover {
             // The plain search has a side then (see `engine_side`), and a side alone makes it no plain one.
             let default = Options::default();
-            options.sc_limit = default.sc_limit;
-            options.contempt = default.contempt;
-            options.rating_advantage = default.rating_advantage;
-            options.contempt_mode_tb = default.contempt_mode_tb;
-            options.opponent_policy_mix = 0.0;
+            plain.sc_limit = default.sc_limit;
+            plain.contempt = default.contempt;
+            plain.rating_advantage = default.rating_advantage;
+            plain.contempt_mode_tb = default.contempt_mode_tb;
+            plain.opponent_policy_mix = 0.0;
         }
+        let with = |options: Options| Player {
+            options: options.into(),
+            ..player.clone()
+        };
         Analyzer {
-            plain: Player {
-                options: options.into(),
-                ..player.clone()
-            },
-            player,
+            plain: with(plain),
+            player: with(options),
             reads_mover,
             limits,
             keeps_moves,

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use serde_json::json;
 
-use super::open_tables;
+use super::{open_tables, print_faults};
 use crate::{
     arena::{
         game::{MatchGame, MatchTerms, Termination},
@@ -499,6 +499,9 @@ pub fn run(args: &MatchArgs, config: Option<&Path>) -> Result<()> {
             let details = played.termination.details();
             let text = format!("scorn: game {}: {details}", round.text());
             bar.suspend(|| terminal::eprint_line(text));
+        }
+        if let Some(tables) = &game.terms.rules.tables {
+            bar.suspend(|| print_faults(tables));
         }
         if bar.is_hidden() {
             terminal::eprint_line(&line);

@@ -32,8 +32,13 @@ use crate::{
 /// When no tablebase can be used.
 fn open_tables(path: &str) -> Result<Tables, TablesError> {
     let tables = Tables::open(path)?;
+    print_faults(&tables);
+    Ok(tables)
+}
+
+/// Prints the faults of tablebases that were found since the last time.
+fn print_faults(tables: &Tables) {
     for fault in tables.new_faults() {
         eprint_line(format_args!("scorn: {fault}"));
     }
-    Ok(tables)
 }

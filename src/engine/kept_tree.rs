@@ -7,7 +7,7 @@ use shakmaty::Color;
 
 use super::{loader::LoadNumbers, strength};
 use crate::{
-    chess::{History, PackedMove, Place},
+    chess::{History, Place},
     options::{Invalidates, Options},
     search::Tree,
 };
@@ -57,8 +57,6 @@ pub(super) struct Modelled {
 struct MadeWith {
     options: Options,
     modelled: Modelled,
-    /// The root moves that were considered; empty means all.
-    root_moves: Vec<PackedMove>,
     /// Where in the game it was searched.
     place: Place,
 }
@@ -84,21 +82,14 @@ impl KeptTree {
         *self = KeptTree::default();
     }
 
-    /// Prepares the tree for a search. It is dropped if the options invalidate it, or if other root moves were
-    /// excluded, which biases its visits. With a strength limit it is also dropped if the same position is searched
-    /// again: the engine would become stronger each time. Whether the networks are still the same is known when they
-    /// are loaded, see [`SearchedTree::for_networks`].
-    pub fn begin(
-        &mut self,
-        options: &Options,
-        game: &History,
-        modelled: Modelled,
-        root_moves: &[PackedMove],
-    ) {
+    /// Prepares the tree for a search. It is dropped if the options invalidate it. With a strength limit it is also
+    /// dropped if the same position is searched again: the engine would become stronger each time. Whether the networks
+    /// are still the same is known when they are loaded, see [`SearchedTree::for_networks`]; which parts were searched
+    /// with other root moves (`searchmoves`) the tree itself knows.
+    pub fn begin(&mut self, options: &Options, game: &History, modelled: Modelled) {
         let new = MadeWith {
             options: options.clone(),
             modelled,
-            root_moves: root_moves.to_vec(),
             place: game.place(),
         };
         if !self
@@ -117,7 +108,6 @@ impl MadeWith {
     fn can_reuse(&self, old: &MadeWith) -> bool {
         self.options.invalidated_since(&old.options) < Invalidates::Tree
             && self.modelled == old.modelled
-            && self.root_moves == old.root_moves
             && !(strength::is_limited(&self.options) && self.place == old.place)
     }
 }
@@ -147,9 +137,9 @@ mod tests {
         let (options, game) = (Options::default(), History::default());
         let is_kept = |modelled: [Modelled; 2]| {
             let mut kept = KeptTree::default();
-            kept.begin(&options, &game, modelled[0], &[]);
+            kept.begin(&options, &game, modelled[0]);
             *kept.lock() = Tree::new(game.clone(), None);
-            kept.begin(&options, &game, modelled[1], &[]);
+            kept.begin(&options, &game, modelled[1]);
             kept.lock().history().is_some()
         };
         let nobody = Modelled::default();

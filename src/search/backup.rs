@@ -14,7 +14,9 @@ use super::{
 };
 use crate::chess::turn_after;
 
-/// The node ids on the paths of visits, valid until the tree grows; scratch memory of backup.
+/// The node ids on the paths of visits, valid until the tree grows; scratch memory of backup. [`extend`] makes it grow
+/// between two of them: that moves only the children of a node that had no edges when the visits were selected, so no
+/// other path of these visits leads below it.
 #[derive(Default)]
 pub(super) struct Paths {
     ids: Vec<NodeId>,
@@ -219,6 +221,17 @@ fn back_up_leaf(
     }
 }
 
+/// What a backup does for proofs above the leaf.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Proofs {
+    /// Nothing: the leaf is not newly proven, or proofs do not propagate.
+    None,
+    /// Ancestors may be proven.
+    Propagate,
+    /// Ancestors may be proven, and the means above them are corrected.
+    Correct,
+}
+
 /// Adds `value` to every node of the path, from the leaf to the root. A leaf that has just been proven (`is_proof`) may
 /// prove its ancestors.
 fn back_up(
@@ -229,28 +242,30 @@ fn back_up(
     value: Mean,
     is_proof: bool,
 ) {
-    let is_proof = is_proof && params.propagates_proofs();
+    let proofs = |kind: Proofs| match is_proof && params.propagates_proofs() {
+        true => kind,
+        false => Proofs::None,
+    };
     let mean = |n| 1.0 / f64::from(n);
     match params.moving_average {
-        None => back_up_by(state, path, steps, value, (is_proof, true), mean),
+        None => back_up_by(state, path, steps, value, proofs(Proofs::Correct), mean),
         // The weight of a proven node's visits in a moving average above it is unknown, so there a proof acts only
         // through later visits.
         Some(average) => {
             let share = |n| average.share(n);
-            back_up_by(state, path, steps, value, (is_proof, false), share);
+            back_up_by(state, path, steps, value, proofs(Proofs::Propagate), share);
         }
     }
 }
 
-/// Backs up a value, where `share` is the weight of a node's latest visit in its mean. With `corrects` the means of
-/// ancestors are corrected for proofs.
+/// Backs up a value, where `share` is the weight of a node's latest visit in its mean.
 #[inline(always)]
 fn back_up_by(
     state: &mut SearchState,
     path: &[NodeId],
     steps: &[PathStep],
     mut value: Mean,
-    (mut propagate, corrects): (bool, bool),
+    mut proofs: Proofs,
     share: impl Fn(u32) -> f64,
 ) {
     let mut correction = Correction::default();
@@ -287,11 +302,15 @@ fn back_up_by(
         let parent_is_proven = tree.node(parent).is_proven() && depth > 1;
         if parent_is_proven {
             correction = Correction::default();
-            propagate = propagate && bounds::renew(tree, parent);
-        } else if propagate {
+            if proofs != Proofs::None && !bounds::renew(tree, parent) {
+                proofs = Proofs::None;
+            }
+        } else if proofs != Proofs::None {
             match bounds::update(tree, parent) {
-                None => propagate = false,
-                Some(proof) if corrects && proof.visits > 0 => correction = proof.flipped(),
+                None => proofs = Proofs::None,
+                Some(proof) if proofs == Proofs::Correct && proof.visits > 0 => {
+                    correction = proof.flipped();
+                }
                 Some(_) => {}
             }
         }

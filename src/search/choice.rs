@@ -32,6 +32,15 @@ pub(super) struct Criterion {
     min_visit_share: f64,
 }
 
+/// What the scores of all moves depend on.
+#[derive(Clone, Copy)]
+struct Scale {
+    /// Visits of the most visited move.
+    max_visits: u32,
+    /// The value of a draw.
+    draw_score: f32,
+}
+
 impl Criterion {
     /// The criterion that the options select.
     pub fn new(options: &SearchOptions) -> Criterion {
@@ -65,7 +74,11 @@ impl Criterion {
             let may_be_best =
                 self.choice != RootChoice::Lcb || f64::from(child.q(draw_score)) > best.0;
             if is_open(child) && child.n > 0 && may_be_best {
-                let score = self.score(tree, (*edge, child), (first.n, draw_score), rng);
+                let scale = Scale {
+                    max_visits: first.n,
+                    draw_score,
+                };
+                let score = self.score(tree, *edge, child, scale, rng);
                 if score > best.0 {
                     best = (score, index);
                 }
@@ -74,15 +87,16 @@ impl Criterion {
         best.1
     }
 
-    /// The score of a move by this criterion, given the visits of the most visited move.
+    /// The score of a move by this criterion.
     fn score(
         self,
         tree: &Tree,
-        (edge, child): (u8, &Node),
-        (max_visits, draw_score): (u32, f32),
+        edge: u8,
+        child: &Node,
+        scale: Scale,
         rng: &mut Xoshiro256PlusPlus,
     ) -> f64 {
-        let (q, n) = (f64::from(child.q(draw_score)), f64::from(child.n));
+        let (q, n) = (f64::from(child.q(scale.draw_score)), f64::from(child.n));
         match self.choice {
             RootChoice::Visits => n,
             // Marchete's CGZero: SelectMoveScore = value + log(visits).
@@ -90,7 +104,8 @@ impl Criterion {
             RootChoice::Lcb => {
                 let root = tree.node(tree.root());
                 let slot = tree.slot_of_edge(root, edge);
-                let is_known = child.n >= 2 && n >= self.min_visit_share * f64::from(max_visits);
+                let least = self.min_visit_share * f64::from(scale.max_visits);
+                let is_known = child.n >= 2 && n >= least;
                 match slot.filter(|_| is_known) {
                     Some(slot) => {
                         let variance = variance(tree, tree.child_id(root, slot), rng);

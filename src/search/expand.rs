@@ -219,14 +219,14 @@ impl ExpandContext<'_> {
         let added = self.evaluator.add(&mut self.position(replay), batch);
         visits.evaluations += u64::from(matches!(added, Added::Computed(_)));
         let (value, edges) = match added {
-            Added::Queued(index) => return Ok(VisitState::Queued(index, is_safe)),
+            Added::Queued(index) => return Ok(VisitState::Queued { index, is_safe }),
             Added::Fetched(value) => {
                 replay.change_priors(&visits.priors, depth);
                 (value, replay.write_edges(writer)?)
             }
             Added::Computed(value) => (value, self.first_edges(replay, depth, writer)?),
         };
-        let leaf = Leaf::evaluated((value, is_safe), edges, depth, &visits.values);
+        let leaf = Leaf::evaluated(value, is_safe, edges, depth, &visits.values);
         Ok(VisitState::Ready(leaf))
     }
 

@@ -86,19 +86,24 @@ impl Job {
         moves.unwrap_or_default()
     }
 
-    /// The root moves to consider (empty means all): the requested ones, without those that lose the tablebase
-    /// result. In analysis (`infinite`) all requested moves are kept.
-    pub(super) fn allowed_root_moves(&self, tables: &[TableMove]) -> Vec<PackedMove> {
-        let requested = &self.root_moves;
-        if self.limits.infinite {
-            return requested.clone();
-        }
+    /// Whether root moves that give away the tablebase result are searched, too. They are not played.
+    pub(super) fn is_analysis(&self) -> bool {
+        self.limits.infinite || self.options.analyse_mode()
+    }
+
+    /// Those of the requested root moves (of all, if that is empty) that keep the tablebase result; all requested ones
+    /// if the tablebases do not cover the position.
+    pub(super) fn best_root_moves(
+        &self,
+        requested: &[PackedMove],
+        tables: &[TableMove],
+    ) -> Vec<PackedMove> {
         let is_repeated = self.history.last().repetitions > 0;
         let fastest = self.options.syzygy_fast_play() || is_repeated;
         let is_requested =
             |known: &&TableMove| requested.is_empty() || requested.contains(&known.m);
         let known = tables.iter().filter(is_requested).copied().collect();
-        syzygy::best_moves(known, fastest).unwrap_or_else(|| requested.clone())
+        syzygy::best_moves(known, fastest).unwrap_or_else(|| requested.to_vec())
     }
 }
 

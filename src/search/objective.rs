@@ -186,7 +186,7 @@ impl Account<'_> {
                 .get(usize::from(child.edge))
                 .map_or(0.0, |edge| edge.p())
         };
-        let factor = f64::from(self.params.cpuct(false).exploration(node.n));
+        let factor = f64::from(self.params.cpuct().exploration(node.n));
         let replies: Vec<ObjectiveReply> = self
             .visited(node)
             .zip(means)

@@ -151,15 +151,18 @@ impl MovingAverage {
 pub struct SearchParams {
     /// Options that are used directly.
     pub(super) options: SearchOptions,
-    cpuct: [Cpuct; 2],
-    fpu: [Fpu; 2],
+    cpuct: Cpuct,
+    cpuct_at_root: Cpuct,
+    fpu: Fpu,
+    fpu_at_root: Fpu,
     /// `None` for networks without a moves-left head.
     pub(super) moves_left: Option<MovesLeft>,
     /// Minimum visits before a node's priors are refined; the maximum if no network refines them.
     refine_at: u32,
     /// How Q follows the visits, unless it is their mean.
     pub(super) moving_average: Option<MovingAverage>,
-    /// Added to the priors at the root; an eighth of it one ply below, and so on (optimal selection).
+    /// Added to the priors at the root; one ply below [`SearchParams::prior_bonus_below`] it, and so on (optimal
+    /// selection).
     pub(super) root_prior_bonus: f32,
     /// Positions per batch.
     batches: BatchPlan,
@@ -168,6 +171,10 @@ pub struct SearchParams {
     /// Search threads, each with a batch of its own.
     threads: usize,
 }
+
+/// `OptimalSelect` adds this to the priors at the root, and on each further ply this part of what it adds on the ply
+/// above.
+const PRIOR_BONUS: f32 = 0.125;
 
 /// A node may have one visit in flight per this many visits: they are selected without each other's results.
 const VISITS_PER_FLIGHT: u32 = 8;
@@ -321,12 +328,17 @@ impl SearchParams {
             FpuStrategyAtRoot::Absolute => Fpu::Absolute(options.fpu_value_at_root()),
         };
         SearchParams {
-            cpuct: [cpuct, cpuct_at_root],
-            fpu: [fpu, fpu_at_root],
+            cpuct,
+            cpuct_at_root,
+            fpu,
+            fpu_at_root,
             moves_left: predicts_moves_left.then(|| MovesLeft::new(options)),
             refine_at: u32::MAX,
             moving_average: MovingAverage::new(options),
-            root_prior_bonus: f32::from(u8::from(options.optimal_select() > 0)) / 8.0,
+            root_prior_bonus: match options.optimal_select() {
+                0 => 0.0,
+                _ => PRIOR_BONUS,
+            },
             batches: BatchPlan::fixed(minibatch),
             computes_at_once: false,
             threads: 1,
@@ -377,7 +389,13 @@ impl SearchParams {
 
     /// What is added to the priors of moves this many plies below the root.
     pub(super) fn prior_bonus(&self, depth: usize) -> f32 {
-        self.root_prior_bonus * 0.125_f32.powi(depth.min(100) as i32)
+        self.root_prior_bonus * PRIOR_BONUS.powi(depth.min(100) as i32)
+    }
+
+    /// What is added one ply below moves to whose priors this is added.
+    #[inline]
+    pub(super) fn prior_bonus_below(bonus: f32) -> f32 {
+        PRIOR_BONUS * bonus
     }
 
     /// Whether positions are evaluated at once, in microseconds.
@@ -400,14 +418,26 @@ impl SearchParams {
 
     /// The exploration constant's parameters.
     #[inline]
-    pub(super) fn cpuct(&self, is_root: bool) -> &Cpuct {
-        &self.cpuct[usize::from(is_root)]
+    pub(super) fn cpuct(&self) -> &Cpuct {
+        &self.cpuct
+    }
+
+    /// The same at the root.
+    #[inline]
+    pub(super) fn cpuct_at_root(&self) -> &Cpuct {
+        &self.cpuct_at_root
     }
 
     /// First-play urgency.
     #[inline]
-    pub(super) fn fpu(&self, is_root: bool) -> Fpu {
-        self.fpu[usize::from(is_root)]
+    pub(super) fn fpu(&self) -> Fpu {
+        self.fpu
+    }
+
+    /// The same at the root.
+    #[inline]
+    pub(super) fn fpu_at_root(&self) -> Fpu {
+        self.fpu_at_root
     }
 
     /// Collisions after which gathering a batch of this size ends, in a tree of `n` visits: few while the tree is
@@ -456,16 +486,16 @@ mod tests {
     fn cpuct_grows_with_visits_and_a_zero_factor_keeps_it() {
         let options = Options::default();
         let params = SearchParams::new(&options.search(), 1, false);
-        assert!((params.cpuct(false).at(0) - 1.745).abs() < 1e-6);
+        assert!((params.cpuct().at(0) - 1.745).abs() < 1e-6);
         // 1.745 + 3.894 * ln(2)
-        assert!((params.cpuct(true).at(38739) - 4.444_115).abs() < 1e-4);
+        assert!((params.cpuct_at_root().at(38739) - 4.444_115).abs() < 1e-4);
         let constant = Options {
             cpuct_factor: 0.0,
             ..options
         };
         assert_eq!(
             SearchParams::new(&constant.search(), 1, false)
-                .cpuct(false)
+                .cpuct()
                 .at(1_000_000),
             1.745
         );

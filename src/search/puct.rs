@@ -170,7 +170,7 @@ impl Ranking {
             && id != tree.root
         {
             let bonus = rules.prior_bonus;
-            self.add_next(tree, params, id, (taken.q, bonus), edge + 1);
+            self.add_next(tree, params, id, taken.q, bonus, edge + 1);
         }
         Ok(slot)
     }
@@ -181,7 +181,8 @@ impl Ranking {
         tree: &Tree,
         params: &SearchParams,
         id: NodeId,
-        (fpu, prior_bonus): (f32, f32),
+        fpu: f32,
+        prior_bonus: f32,
         edge: u8,
     ) {
         let node = tree.node(id);
@@ -189,7 +190,7 @@ impl Ranking {
             let candidate = Candidate {
                 pick: Pick::Unvisited(edge),
                 q: fpu,
-                exploration: params.cpuct(false).exploration(node.n) * (next.p() + prior_bonus),
+                exploration: params.cpuct().exploration(node.n) * (next.p() + prior_bonus),
                 visits: 0,
             };
             self.ranks
@@ -235,7 +236,7 @@ fn for_each_below_root<const AVOIDS_LOSSES: bool>(
     let children = tree.children(node);
     let edges = tree.edges(node);
     let draw_score = params.draw_score(rules.turn);
-    let exploration = params.cpuct(false).exploration(node.n);
+    let exploration = params.cpuct().exploration(node.n);
     let parent_q = -node.q(-draw_score);
     let moves_left = params
         .moves_left
@@ -263,7 +264,7 @@ fn for_each_below_root<const AVOIDS_LOSSES: bool>(
             visits: child.n + child.in_flight,
         });
     }
-    let fpu = params.fpu(false).value(parent_q, visited_mass);
+    let fpu = params.fpu().value(parent_q, visited_mass);
     let mut consider_unvisited = |pick, p, visits| {
         consider(Candidate {
             pick,
@@ -295,7 +296,7 @@ fn for_each_at_root(
     let tree = &state.tree;
     let node = state.root();
     let draw_score = params.draw_score(rules.turn);
-    let exploration = params.cpuct(true).exploration(node.n);
+    let exploration = params.cpuct_at_root().exploration(node.n);
     let parent_q = -node.q(-draw_score);
     let moves_left = params
         .moves_left
@@ -303,7 +304,7 @@ fn for_each_at_root(
     let (slots, children) = (tree.slots_by_edge(node), tree.children(node));
     let (visited_mass, most_visits) = state.visits_at_root(&slots);
     let passes_over_wins = state.passes_over_wins();
-    let fpu = params.fpu(true).value(parent_q, visited_mass);
+    let fpu = params.fpu_at_root().value(parent_q, visited_mass);
     for (edge, p) in state.root_moves.allowed() {
         let slot = slots.get(edge);
         let child = slot.map_or(Node::EMPTY, |slot| children[usize::from(slot)]);

@@ -165,7 +165,7 @@ pub struct MoveStat {
     /// Prior without the Dirichlet noise of the root.
     pub p_without_noise: f32,
     /// Mean value of the visits, or the proven one, which a move that look-ahead has proven (`CertaintyProp`) has
-    /// without visits.
+    /// without visits. Tablebases that cover the root prove the results of all its moves.
     pub value: Option<Value>,
     /// Q as selection uses it (draw score included; first-play urgency if unvisited).
     pub q: f32,

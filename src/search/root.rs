@@ -15,7 +15,7 @@ use super::{
     state::SearchState,
     tree::{
         Tree,
-        node::{Node, Origin},
+        node::{Bounds, Node, Origin},
     },
 };
 use crate::{
@@ -23,7 +23,6 @@ use crate::{
     network::Value,
     options::SearchOptions,
     random::weighted_index,
-    syzygy::TableMove,
 };
 
 /// The allowed root moves, best first.
@@ -47,9 +46,12 @@ pub(super) fn ranked(state: &SearchState, params: &SearchParams) -> Vec<RootMove
     moves
 }
 
-/// Whether the move to this node cannot lose. A repetition within the tree is not claimed in the game.
+/// Whether the move to this node cannot lose.
 fn is_at_least_a_draw(child: &Node) -> bool {
-    child.bounds().lower >= 0 && child.origin() != Origin::TwoFold
+    // A repetition within the tree, which is not claimed in the game, takes several plies, and re-rooting reverts those
+    // that reach back to before the root.
+    debug_assert!(child.origin() != Origin::TwoFold);
+    child.bounds().lower >= 0
 }
 
 impl Tree {
@@ -203,7 +205,9 @@ pub(super) fn is_unvisited_and_below_draw(
 /// The value of an unvisited root move, for the side to move.
 fn fpu(state: &SearchState, params: &SearchParams) -> f32 {
     let parent_q = -state.root().q(-params.draw_score(state.tree.root_turn));
-    params.fpu(true).value(parent_q, state.visited_root_mass())
+    params
+        .fpu_at_root()
+        .value(parent_q, state.visited_root_mass())
 }
 
 /// The root moves that this search may not play.
@@ -217,13 +221,32 @@ fn excluded(state: &SearchState) -> Vec<RootMove> {
         .collect()
 }
 
+/// The tablebases' result of a root move that the search has not proven, with the plies to it.
+fn unproven_table_result(state: &SearchState, m: &RootMove) -> Option<(i8, u32)> {
+    state.table_result(m.m).filter(|_| !m.child.is_proven())
+}
+
+/// The value of a root move for the side to move, as far as there is one: the tablebases' or that of its visits.
+fn known_value(state: &SearchState, m: &RootMove) -> Option<Value> {
+    let is_visited = m.child.n > 0;
+    let Some((result, plies)) = unproven_table_result(state, m) else {
+        return (is_visited || m.child.is_proven()).then(|| value(&m.child));
+    };
+    // The distance of the tables ends at the next capture or pawn move; visits look beyond.
+    let plies = match is_visited {
+        true => m.child.m + 1.0,
+        false => plies as f32,
+    };
+    Some(Value::of_result(result, plies))
+}
+
 /// Statistics of all root moves: first those that may not be played, then the others, worst first, the root itself
 /// last.
 pub(super) fn move_stats(state: &SearchState, params: &SearchParams) -> Vec<MoveStat> {
     let tree = &state.tree;
     let root = state.root();
     let draw_score = params.draw_score(tree.root_turn);
-    let exploration = params.cpuct(true).exploration(root.n);
+    let exploration = params.cpuct_at_root().exploration(root.n);
     let fpu = fpu(state, params);
     let moves_left = params
         .moves_left
@@ -243,12 +266,13 @@ pub(super) fn move_stats(state: &SearchState, params: &SearchParams) -> Vec<Move
             in_flight: child.in_flight,
             p: m.p,
             p_without_noise: tree.edges(root).at(m.edge).p(),
-            value: (is_visited || child.is_proven()).then(|| value(child)),
+            value: known_value(state, m),
             q,
             u,
             s: q + u + utility,
             v: is_visited.then_some(child.v),
-            bounds: child.bounds(),
+            bounds: unproven_table_result(state, m)
+                .map_or(child.bounds(), |(result, _)| Bounds::exact(result)),
             frozen: tree.frozen(child).is_some(),
         }
     };
@@ -290,10 +314,10 @@ pub(super) fn choose(
     let draw_score = params.draw_score(state.tree.root_turn);
     if temperature <= 0.0 {
         return alternatives::draw_opening(&moves, job, draw_score, rng)
-            .or_else(|| by_criterion(state, &moves, (job, draw_score), rng));
+            .or_else(|| by_criterion(state, &moves, job, draw_score, rng));
     }
     let fpu = fpu(state, params);
-    let drawn = draw(&moves, temperature, &job.options, (draw_score, fpu), rng);
+    let drawn = draw(&moves, temperature, &job.options, draw_score, fpu, rng);
     Some(drawn.unwrap_or(moves[0]))
 }
 
@@ -307,19 +331,20 @@ pub(super) fn preferred(
 ) -> Option<RootMove> {
     let draw_score = params.draw_score(state.tree.root_turn);
     let moves = candidates(state, params, job);
-    by_criterion(state, &moves, (job, draw_score), rng)
+    by_criterion(state, &moves, job, draw_score, rng)
 }
 
-/// The moves to choose from, the best-ranked first: that one alone, if it wins or nothing is left to decide.
+/// The moves to choose from, without those that give away the tablebase result, the best-ranked first: that one alone,
+/// if it wins or nothing is left to decide.
 fn candidates(state: &SearchState, params: &SearchParams, job: &Job) -> Vec<RootMove> {
     let mut moves = ranked(state, params);
+    moves.retain(|m| !state.given_away.contains(&m.edge));
     let wins = |m: &RootMove| m.child.is_won();
     if state.root().is_proven() || moves.first().is_some_and(wins) {
         moves.truncate(1);
         return moves;
     }
     let draw_score = params.draw_score(state.tree.root_turn);
-    let moves = without_table_losses(state, moves);
     alternatives::without_avoided(moves, &job.avoided, draw_score)
 }
 
@@ -327,22 +352,14 @@ fn candidates(state: &SearchState, params: &SearchParams, job: &Job) -> Vec<Root
 fn by_criterion(
     state: &SearchState,
     moves: &[RootMove],
-    (job, draw_score): (&Job, f32),
+    job: &Job,
+    draw_score: f32,
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<RootMove> {
     let by_visits: Vec<(u8, Node)> = moves.iter().map(|m| (m.edge, m.child)).collect();
     let criterion = Criterion::new(&job.options);
     let index = criterion.best(&state.tree, &by_visits, draw_score, rng);
     moves.get(index).copied()
-}
-
-/// The moves that keep the best result that the tablebases know of any. In analysis the others are searched, too.
-fn without_table_losses(state: &SearchState, mut moves: Vec<RootMove>) -> Vec<RootMove> {
-    let rank = |m: &RootMove| state.table_move(m.m).map(TableMove::rank);
-    if let Some(best) = moves.iter().filter_map(rank).max() {
-        moves.retain(|m| rank(m).is_none_or(|rank| rank >= best));
-    }
-    moves
 }
 
 /// The temperature at this point of the game, after decay and cut-off (as lc0 computes it).
@@ -372,7 +389,8 @@ fn draw(
     moves: &[RootMove],
     temperature: f32,
     options: &SearchOptions,
-    (draw_score, fpu): (f32, f32),
+    draw_score: f32,
+    fpu: f32,
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<RootMove> {
     let offset = options.temp_visit_offset();
@@ -404,7 +422,7 @@ fn draw(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{options::Options, search::tree::node::Bounds};
+    use crate::options::Options;
 
     fn child(n: u32, wl: f64, bounds: Bounds, origin: Origin, m: f32) -> Node {
         let mut node = Node {
@@ -496,17 +514,16 @@ mod tests {
         };
         let mut state = SearchState::with_children(&[
             child(300, -0.2, most_visited, Origin::Children, 20.0),
-            proven(4, 0, Origin::TwoFold, 4.0),
             proven(1, 0, Origin::Tablebase, 0.0),
         ]);
-        assert_eq!(order(&state), [0, 1, 2], "a win is still possible");
+        assert_eq!(order(&state), [0, 1], "a win is still possible");
         let root = state.tree.root();
         let bounds = Bounds::exact(0);
         state
             .tree
             .node_mut(root)
             .set_bounds(bounds, Origin::Children);
-        assert_eq!(order(&state), [2, 0, 1]);
+        assert_eq!(order(&state), [1, 0]);
         let options = Options {
             temperature: 1.0,
             ..Options::default()
@@ -519,7 +536,7 @@ mod tests {
         );
         for seed in 0..20 {
             let mut rng = rand::SeedableRng::seed_from_u64(seed);
-            assert_eq!(choose(&state, &params, &job, &mut rng).unwrap().edge, 2);
+            assert_eq!(choose(&state, &params, &job, &mut rng).unwrap().edge, 1);
         }
     }
 }

@@ -63,6 +63,11 @@ pub(super) enum Reply {
     Blocked,
 }
 
+/// How many draws may be deferred: one of so many draws, so that the visits stay close to the shares, and so many where
+/// few were drawn, so that a batch finds other replies than the busy ones.
+const DRAWS_PER_DEFERRED: u32 = 32;
+const LEAST_DEFERRED: u32 = 4;
+
 impl ReplyRecord {
     /// Draws a child by the shares, unless a deferred draw can be carried out. `drawn` visits have been drawn before.
     fn reply(&mut self, gathering: u32, drawn: u32, rng: &mut Xoshiro256PlusPlus) -> Reply {
@@ -75,7 +80,7 @@ impl ReplyRecord {
                 return Reply::Draw(slot as u8);
             }
         }
-        let allowance = (drawn / 32).max(4);
+        let allowance = (drawn / DRAWS_PER_DEFERRED).max(LEAST_DEFERRED);
         while self.deferred_draws <= allowance {
             let slot = self.draw_thompson(rng);
             let share = &mut self.shares[usize::from(slot)];

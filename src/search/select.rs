@@ -131,7 +131,7 @@ impl<'a, 'b> SelectionAt<'a, 'b> {
             .is_some_and(|rule| rule.side == turn);
         self.rules = PlyRules {
             turn,
-            prior_bonus: self.rules.prior_bonus / 8.0,
+            prior_bonus: SearchParams::prior_bonus_below(self.rules.prior_bonus),
             avoids_losses: params.avoids_losses() && !is_modelled,
         };
     }

@@ -34,6 +34,8 @@ pub(super) struct SearchState {
     pub root_moves: RootMoves,
     /// The tablebase results of the root's moves; empty if the tablebases do not cover them.
     pub table_moves: Vec<TableMove>,
+    /// Edges of root moves that an analysis searches, and that are not played: they give away the tablebase result.
+    pub given_away: Vec<u8>,
     /// Positions whose priors are to be refined, and that are marked so.
     pub due: Vec<RefinementPath>,
     /// Whether the tree has reached its memory limit: visits continue, but only to positions that are in the tree.
@@ -56,11 +58,12 @@ impl SearchState {
                 // The search may use all memory: when it is short, these trees are freed, the oldest first.
                 let room = job.limits.tree_bytes.map_or(usize::MAX, |bytes| bytes / 2);
                 let copy_rule = CopyRule::in_analysis(&job.limits, stop);
-                reroot_in_analysis(&mut tree, &job.history, rule, room, copy_rule)
+                let (history, root_moves) = (&job.history, &job.root_moves);
+                reroot_in_analysis(&mut tree, history, rule, root_moves, room, copy_rule)
             }
             false => {
                 let copy_rule = CopyRule::new(&job.limits, stop);
-                reroot(&mut tree, &job.history, rule, copy_rule)
+                reroot(&mut tree, &job.history, rule, &job.root_moves, copy_rule)
             }
         };
         tree.contempt = contempt;
@@ -76,6 +79,7 @@ impl SearchState {
             progress: Progress::new(&job.limits),
             root_moves: RootMoves::default(),
             table_moves: Vec::new(),
+            given_away: Vec::new(),
             due: Vec::new(),
             is_at_memory_limit: false,
             looks_beside_wins: job.wanted_wins() > 1,
@@ -86,15 +90,10 @@ impl SearchState {
 
     /// The tablebase result of a root move (1, 0 or -1 for the mover), with the minimum number of plies to it.
     pub fn table_result(&self, m: PackedMove) -> Option<(i8, u32)> {
-        let known = self.table_move(m)?;
+        let known = self.table_moves.iter().find(|known| known.m == m)?;
         known
             .result
             .map(|result| (result, known.distance.unsigned_abs()))
-    }
-
-    /// What the tablebases know of a root move.
-    pub fn table_move(&self, m: PackedMove) -> Option<&TableMove> {
-        self.table_moves.iter().find(|known| known.m == m)
     }
 
     /// The root.
@@ -117,16 +116,25 @@ impl SearchState {
         if !self.is_root_expanded() || self.has_root_moves() {
             return;
         }
-        let mut rng = job.rng(stream::NOISE);
-        let mut choose =
-            |allowed: &[PackedMove]| RootMoves::new(&self.tree, allowed, &job.options, &mut rng);
         let table_moves = job.table_moves();
-        let mut chosen = choose(&job.allowed_root_moves(&table_moves));
-        if chosen.len() == 0 {
-            // None of the requested moves is legal.
-            chosen = choose(&[]);
-        }
-        self.root_moves = chosen;
+        let edges = self.tree.edges(self.root());
+        let is_legal = |m: &PackedMove| edges.iter().any(|edge| edge.m() == *m);
+        // If none of the requested moves is legal, all moves are searched.
+        let requested = match job.root_moves.iter().any(is_legal) {
+            true => &job.root_moves[..],
+            false => &[],
+        };
+        let best = job.best_root_moves(requested, &table_moves);
+        let allowed = match job.is_analysis() {
+            true => requested,
+            false => &best,
+        };
+        let mut rng = job.rng(stream::NOISE);
+        let root_moves = RootMoves::new(&self.tree, allowed, &job.options, &mut rng);
+        let is_worse = |edge: &u8| !best.is_empty() && !best.contains(&edges.at(*edge).m());
+        let chosen = root_moves.allowed().map(|(edge, _)| edge);
+        self.given_away = chosen.filter(is_worse).collect();
+        self.root_moves = root_moves;
         self.table_moves = table_moves;
         if job.options.certainty_prop() > 0 {
             self.prove_mates_at_root(job);
@@ -240,9 +248,12 @@ impl SearchState {
             .filter_map(move |(edge, _)| Some(&children[usize::from(slots.get(edge)?)]))
     }
 
-    /// The allowed children without proven losses, which may become the best move.
+    /// The allowed children that may become the best move: without proven losses and those that give away the
+    /// tablebase result.
     pub fn contenders(&self) -> impl Iterator<Item = &Node> {
-        self.allowed_children().filter(|child| !child.is_lost())
+        let is_given_away = |child: &Node| self.given_away.contains(&child.edge);
+        self.allowed_children()
+            .filter(move |child| !child.is_lost() && !is_given_away(child))
     }
 
     /// The contender with the most visits.
@@ -276,7 +287,7 @@ impl SearchState {
         self.visits_at_root(&self.tree.slots_by_edge(self.root())).0
     }
 
-    /// The visited prior mass, and the largest number of visits of a contender that visits do not pass over.
+    /// The visited prior mass, and the most visits of a contender that visits do not pass over.
     pub fn visits_at_root(&self, slots: &SlotsByEdge) -> (f32, u32) {
         let children = self.tree.children(self.root());
         let passes_over_wins = self.passes_over_wins();
@@ -289,7 +300,8 @@ impl SearchState {
             if child.n > 0 {
                 mass += p;
             }
-            if !(child.is_lost() || passes_over_wins && child.is_won()) {
+            let is_out = child.is_lost() || self.given_away.contains(&edge);
+            if !(is_out || passes_over_wins && child.is_won()) {
                 most = child.n.max(most);
             }
         }

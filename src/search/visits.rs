@@ -60,7 +60,8 @@ impl Leaf {
     /// A leaf `depth` plies below the root with the network's evaluation. If `is_safe`, the side to move has at least a
     /// draw.
     pub fn evaluated(
-        (answer, is_safe): (Value, bool),
+        answer: Value,
+        is_safe: bool,
         edges: EdgeRange,
         depth: usize,
         values: &LeafValues,
@@ -102,9 +103,13 @@ pub(super) enum VisitState {
     Extending,
     /// The same, with the moves of the position and the evaluation of the leaf.
     Extended(EdgeRange, Leaf),
-    /// It waits for the network, at this index of the batch; the flag means that its side to move has at least a
-    /// draw.
-    Queued(usize, bool),
+    /// It waits for the network.
+    Queued {
+        /// Its place in the batch.
+        index: usize,
+        /// Whether its side to move has at least a draw.
+        is_safe: bool,
+    },
     /// It can be backed up.
     Ready(Leaf),
     /// It reached a node whose value is used as it is (only when out-of-order backup is off).
@@ -264,14 +269,14 @@ impl Visits {
     /// When the tree is full: the affected visits are left as they were.
     pub fn receive(&mut self, batch: &Batch) -> Result<(), TreeFull> {
         for visit in &mut self.list {
-            if let VisitState::Queued(index, is_safe) = visit.state {
+            if let VisitState::Queued { index, is_safe } = visit.state {
                 let moves = batch.moves(index);
                 let leaf = (visit.steps.len(), moves);
                 let priors = batch.policy(index);
                 let priors = self.priors.changed(leaf, priors, &mut self.changed);
                 let edges = self.writer.write_moves(moves, priors)?;
-                let evaluated = (batch.value(index), is_safe);
-                let leaf = Leaf::evaluated(evaluated, edges, visit.steps.len(), &self.values);
+                let (answer, depth) = (batch.value(index), visit.steps.len());
+                let leaf = Leaf::evaluated(answer, is_safe, edges, depth, &self.values);
                 visit.state = VisitState::Ready(leaf);
                 self.evaluations += 1;
             }

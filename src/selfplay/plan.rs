@@ -247,6 +247,13 @@ impl Plan {
         &self.starts.all()[index]
     }
 
+    /// The tablebases of the players and of the adjudication, which are often the same.
+    pub fn tables(&self) -> impl Iterator<Item = &Tables> {
+        let of_players = self.players.iter().map(|player| &player.tables);
+        let all = of_players.chain([&self.terms.rules.tables]);
+        all.filter_map(Option::as_deref)
+    }
+
     /// The seed of a game.
     pub fn game_seed(&self, number: u64) -> u64 {
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -114,6 +114,14 @@ impl Reason {
         }
     }
 
+    /// The value of PGN's tag `Termination`.
+    pub fn tag(self) -> &'static str {
+        match self {
+            Reason::Ended(ending) if !ending.is_by_rules() => "adjudication",
+            Reason::Ended(_) | Reason::Resignation => "normal",
+        }
+    }
+
     /// Whether the game ended early, so that its result is an estimate.
     pub fn is_early(self) -> bool {
         match self {
@@ -179,11 +187,6 @@ impl PlayedGame {
     pub fn pgn(&self, seats: [Seat<'_>; 2]) -> String {
         let result = self.outcome.as_str();
         let [white, black] = seats;
-        let termination = if self.reason.is_early() {
-            "adjudication"
-        } else {
-            "normal"
-        };
         let mut tags = vec![
             ("Event", "self-play".to_owned()),
             ("Site", "?".to_owned()),
@@ -197,7 +200,7 @@ impl PlayedGame {
             ("WhiteScLimit", white.sc_limit.to_string()),
             ("BlackScLimit", black.sc_limit.to_string()),
             ("Seed", self.seed.to_string()),
-            ("Termination", termination.to_owned()),
+            ("Termination", self.reason.tag().to_owned()),
             ("TerminationDetails", self.reason.text().to_owned()),
         ];
         if white.sc_limit == black.sc_limit {

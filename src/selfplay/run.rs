@@ -13,7 +13,7 @@ use super::{
     records::{MoveTarget, Sides, for_each_sample, samples_of},
     store::{BALANCE, GameFacts, GameTally, Store, StoredGame},
 };
-use crate::dataset::searched::Samples;
+use crate::{dataset::searched::Samples, syzygy::Tables};
 
 /// Output of a run besides games and results.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +58,9 @@ impl<O: RunObserver> SelfplayRun<O> {
         driver::play(plan, &missing, work, &progress, |played| {
             let (game, chunk) = stored(self.output, plan, &played)?;
             self.observer.finished(&game.facts);
+            for fault in plan.tables().flat_map(Tables::new_faults) {
+                self.observer.note(&format!("scorn: {fault}"));
+            }
             self.store.add(game, chunk.as_deref())
         })
     }

@@ -8,9 +8,12 @@ use scorn::{
     chess::{History, PackedMove, moves::legal_moves},
     dataset::record::{MATE, NO_PLIES, Record, Source},
     labeling,
+    network::hash::HashEvaluator,
     options::Options,
-    search::{Limits, Score},
-    syzygy::{Tables, best_moves},
+    search::{
+        self, Job, Limits, MoveStat, Proven, Report, Reporter, Score, StopSignal, SystemClock, Tree,
+    },
+    syzygy::{TableMove, Tables, best_moves},
 };
 use shakmaty::{Chess, Position};
 
@@ -42,6 +45,36 @@ fn folders_without_tables_are_named() {
             .to_string()
             .contains("/no/such/folder")
     );
+}
+
+#[test]
+fn tables_of_distances_alone_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    std::fs::write(folder.path().join("KQvK.rtbz"), [0; 16]).unwrap();
+    let error = Tables::open(path).unwrap_err().to_string();
+    assert!(
+        error.contains("no WDL tables") && error.contains(path),
+        "{error}"
+    );
+    std::fs::write(folder.path().join("KRvK.rtbw"), [0; 16]).unwrap();
+    assert!(Tables::open(path).is_ok());
+}
+
+#[test]
+fn a_damaged_table_is_reported_in_one_line() {
+    let game = position("8/8/8/3k4/8/8/4Q3/K7 w - - 0 1");
+    // A file that begins as a WDL table does, and one that does not.
+    for start in [[0x71, 0xe8, 0x23, 0x5d], [7; 4]] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&start);
+        std::fs::write(folder.path().join("KQvK.rtbw"), bytes).unwrap();
+        let tables = Tables::open(folder.path().to_str().unwrap()).unwrap();
+        assert_eq!(tables.result(game.position()), None);
+        let fault = "SyzygyPath: the WDL table of KQvK is damaged: it is ignored";
+        assert_eq!(tables.new_faults(), [fault]);
+    }
 }
 
 #[test]
@@ -323,6 +356,87 @@ fn lines_have_the_values_of_the_tables_in_their_order() {
     }
 }
 
+/// Positions in which some moves give the result away.
+const SLIPPERY: [&str; 4] = [
+    "8/8/6k1/3r3R/8/8/8/4K3 b - - 0 1",
+    "8/8/K7/7Q/8/6k1/2r5/8 w - - 0 1",
+    "8/8/3k4/8/3n4/8/3Q4/3K4 w - - 0 1",
+    "8/1R6/8/K7/7r/5k2/8/8 b - - 0 1",
+];
+
+#[test]
+fn analyse_mode_searches_moves_that_give_the_result_away_and_plays_none() {
+    let Some(tables) = tables() else { return };
+    for fen in SLIPPERY {
+        let game = position(fen);
+        let known = tables.moves(&game).unwrap();
+        let best_rank = known.iter().map(TableMove::rank).max().unwrap();
+        let lines = |mode: &str, nodes| {
+            let settings = [("MultiPV", "500"), ("UCI_AnalyseMode", mode)];
+            let outcome = setup(&tables, &settings).search(&game, nodes);
+            let played = known.iter().find(|known| outcome.best == Some(known.m));
+            assert_eq!(played.unwrap().rank(), best_rank, "{fen} {nodes}");
+            outcome.report.lines.len()
+        };
+        for nodes in [2, 30, 1000] {
+            assert!(lines("false", nodes) < known.len(), "{fen} {nodes}");
+            assert_eq!(lines("true", nodes), known.len(), "{fen} {nodes}");
+        }
+    }
+}
+
+/// Keeps the statistics of the root's moves.
+struct Statistics(Vec<MoveStat>);
+
+impl Reporter for Statistics {
+    fn report(&mut self, _: &Report) {}
+
+    fn move_stats(&mut self, stats: &[MoveStat]) {
+        self.0 = stats.to_vec();
+    }
+}
+
+#[test]
+fn statistics_of_moves_have_the_results_of_their_lines() {
+    let Some(tables) = tables() else { return };
+    let settings = [("MultiPV", "500"), ("UCI_AnalyseMode", "true")];
+    let options = setup(&tables, &settings).options;
+    for fen in SLIPPERY {
+        let limits = Limits {
+            nodes: Some(30),
+            ..Limits::default()
+        };
+        let job = Job {
+            tables: Some(Arc::clone(&tables)),
+            ..Job::new(position(fen), limits, options.search())
+        };
+        let mut statistics = Statistics(Vec::new());
+        let outcome = search::run(
+            &mut Tree::default(),
+            &HashEvaluator,
+            &job,
+            &StopSignal::default(),
+            &SystemClock::default(),
+            &mut statistics,
+        );
+        let lines = outcome.unwrap().report.lines;
+        assert_eq!(statistics.0.len(), lines.len() + 1, "{fen}");
+        for line in lines {
+            let stats = statistics.0.iter();
+            let stat = stats.clone().find(|stat| stat.m == Some(line.pv[0]));
+            let stat = stat.unwrap();
+            assert_eq!(stat.value.unwrap().wl, line.value.wl, "{fen}: {stat:?}");
+            assert_eq!(stat.value.unwrap().d, line.value.d, "{fen}: {stat:?}");
+            let expected = match line.value.wl {
+                1.0 => Proven::Win,
+                -1.0 => Proven::Loss,
+                _ => Proven::Draw,
+            };
+            assert_eq!(stat.proven(), Some(expected), "{fen}: {stat:?}");
+        }
+    }
+}
+
 #[test]
 fn damaged_tables_are_reported_once_and_ignored() {
     // A file that is not a table, and one that is cut off.
@@ -347,7 +461,7 @@ fn damaged_tables_are_reported_once_and_ignored() {
     }
     let faults = tables.new_faults();
     assert!(
-        faults.len() == 1 && faults[0].contains("wdl table KQvK"),
+        faults.len() == 1 && faults[0].contains("the WDL table of KQvK is damaged: it is ignored"),
         "{faults:?}"
     );
     // Searches continue without it.

@@ -899,18 +899,37 @@ fn unusable_engines_leave_no_file() {
 }
 
 #[test]
+fn faults_of_tablebases_are_reported_once() {
+    let folder = Folder::new();
+    fs::write(folder.path("won.epd"), "8/8/8/3k4/8/8/4Q3/K7 w - -\n").unwrap();
+    // No more than the size of a table.
+    fs::write(folder.path("KQvK.rtbw"), [7; 16]).unwrap();
+    let (book, tables) = (folder.text("won.epd"), folder.text(""));
+    let rules = ["--pairs", "1", "--nodes", "2", "--max-plies", "4"];
+    let arguments = [&rules[..], &["--book", &*book, "--syzygy", &*tables]].concat();
+    let output = folder.play(HASH, HASH, &arguments);
+    let errors = text(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let fault = "scorn: SyzygyPath: the WDL table of KQvK is damaged: it is ignored\n";
+    assert_eq!(errors.matches(fault).count(), 1, "{errors}");
+}
+
+#[test]
 fn unusable_files_and_arguments_leave_no_file() {
     let folder = Folder::new();
     fs::write(folder.path("cut.epd"), &BOOK[..BOOK.len() - 30]).unwrap();
     fs::write(folder.path("cut.pgn"), "[White \"x\"]\n\n1. e4 e5 2. N").unwrap();
     fs::write(folder.path("empty.pgn"), "\n").unwrap();
     fs::write(folder.path("other.pgn"), "1. e4 *\n").unwrap();
+    fs::create_dir(folder.path("distances")).unwrap();
+    fs::write(folder.path("distances/KQvK.rtbz"), [0; 16]).unwrap();
     for (flag, file, message) in [
         ("--book", "cut.epd", "line 4"),
         ("--book", "cut.pgn", "breaks off"),
         ("--book", "empty.pgn", "no position"),
         ("--book", "missing.epd", "missing.epd"),
         ("--syzygy", "missing", "missing"),
+        ("--syzygy", "distances", "no WDL tables"),
         ("--pgn", "other.pgn", "without the settings of their match"),
         ("--pgn", "a.pgn.gz", "cannot be compressed"),
         ("--html", "no/such.html", "no/such.html"),

@@ -89,7 +89,7 @@ def check(name: str, game: chess.pgn.Game, chunk: bytes) -> int:
         assert sample["visits"] == visits, where
         counts = [p * (visits - 1) for p in probabilities if p >= 0]
         assert all(abs(count - round(count)) < 0.02 for count in counts), where
-        if game.headers["Termination"] == "normal":
+        if game.headers["Termination"] == "normal" and game.headers["TerminationDetails"] != "resignation":
             # In an unfinished game it is the network's estimate.
             assert values["plies_left"] == len(nodes) - ply, where
         result = score if own else -score

@@ -29,7 +29,8 @@ def check(game: chess.pgn.Game, evals: bool) -> None:
     if drawn and not outcome and result != "1/2-1/2":
         raise SystemExit(f"{game.headers}: {result} in a game that is drawn")
     over = outcome or drawn
-    if game.headers["Termination"] == "normal" and not over:
+    resigned = game.headers.get("TerminationDetails") == "resignation"
+    if game.headers["Termination"] == "normal" and not over and not resigned:
         raise SystemExit(f"{game.headers}: it is not over")
 
 

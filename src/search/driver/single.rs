@@ -1,5 +1,5 @@
-//! One thread: it gathers a batch, has it evaluated and backs it up, again and again. With the same seed every search
-//! is the same.
+//! One thread: it gathers a batch, has it evaluated and backs it up, again and again. With the same seed, and from the
+//! same tree and the same evaluation cache, every search is the same.
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ const FIRST_SEGMENT: u32 = 1 << 8;
 const MAX_SEGMENTS: usize = 1 << 18;
 
 /// Maximum number of edges of a position: no legal position has more than 218 moves, and an `EdgeRange` at most 255.
-const MAX_MOVES: usize = 255;
+const MAX_EDGES: usize = 255;
 
 type Segment = Arc<[AtomicU32]>;
 
@@ -145,7 +145,7 @@ impl EdgeArena {
             }
             let len = SEGMENT.min(FIRST_SEGMENT << number.min(16)) as usize;
             writer.reserved.push_back(Reserved { number, len });
-            room += len / MAX_MOVES;
+            room += len / MAX_EDGES;
             self.segments.push(Segment::default());
         }
         Ok(())
@@ -233,7 +233,7 @@ impl EdgeWriter {
 
     /// Minimum number of positions that fit into the reserved segments.
     fn reserved_leaves(&self) -> usize {
-        let leaves = |reserved: &Reserved| reserved.len / MAX_MOVES;
+        let leaves = |reserved: &Reserved| reserved.len / MAX_EDGES;
         self.reserved.iter().map(leaves).sum()
     }
 

@@ -32,7 +32,10 @@ use self::{
     transpositions::SharedValues,
 };
 use super::{butterfly::Butterfly, wdl_contempt::WdlContempt};
-use crate::{chess::History, threads};
+use crate::{
+    chess::{History, PackedMove},
+    threads,
+};
 
 /// From so many bytes on, memory is freed on another thread: that of a search has no time for it.
 const LARGE: usize = 32 << 20;
@@ -55,6 +58,8 @@ pub struct Tree {
     pub(super) history: Option<History>,
     /// The side to move at the root.
     pub(super) root_turn: Color,
+    /// The moves to which the searches of the root were restricted, which biases its visits; empty if they were not.
+    pub(super) root_moves: Vec<PackedMove>,
     /// Which nodes freeze and when; the statistics depend on it, so a change drops the tree.
     pub(super) rule: Option<Rule>,
     /// Statistics of positions, independent of their place in the tree.
@@ -79,6 +84,7 @@ impl Default for Tree {
             root: 0,
             history: None,
             root_turn: Color::White,
+            root_moves: Vec::new(),
             rule: None,
             shared_values: SharedValues::default(),
             butterfly: None,
@@ -368,7 +374,7 @@ impl Tree {
         self.node_mut(parent).children = block;
     }
 
-    /// Bytes in use by nodes, edges and records.
+    /// Bytes in use by nodes, edges, records and shared values, those of the cached trees included.
     pub fn memory(&self) -> usize {
         self.nodes.len() * size_of::<Node>()
             + self.edges.memory()
@@ -390,8 +396,6 @@ impl Tree {
     /// A start position whose first moves, in the order of their priors, lead to these nodes; all moves are allowed.
     #[cfg(test)]
     pub(super) fn with_children(children: &[Node]) -> Tree {
-        use crate::chess::PackedMove;
-
         let mut tree = Tree::new(History::default(), None);
         let moves = tree
             .history

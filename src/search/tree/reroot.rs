@@ -10,6 +10,7 @@
 //! | is below the root, there is time to copy | copied, the source is freed | copied, the source stays in the cache if there is room |
 //! | is below the root, a copy would take too long | its node becomes the root | the same; a step back begins anew |
 //! | is below the root, the search is stopped | its node becomes the root | a new tree, so that the larger one is kept |
+//! | was searched with other root moves | a new tree | a new tree beside those in the cache |
 //! | is a root that was moved there | copied as soon as there is time | the same |
 //! | is not in the tree | a new tree | a new tree beside those in the cache |
 //!
@@ -28,7 +29,7 @@ use super::{
     records::{ReplyRecords, Rule},
 };
 use crate::{
-    chess::History,
+    chess::{History, PackedMove},
     search::{job::StopSignal, limits::Limits},
 };
 
@@ -110,17 +111,21 @@ impl<'a> CopyRule<'a> {
     }
 }
 
-/// Makes `tree` the tree of `history` under `rule`, keeping what is still valid. Returns the number of visits kept.
+/// Makes `tree` the tree of `history` under `rule`, for a search of these root moves (empty: of all), keeping what is
+/// still valid. Returns the number of visits kept.
 pub(in crate::search) fn reroot(
     tree: &mut Tree,
     history: &History,
     rule: Option<Rule>,
+    root_moves: &[PackedMove],
     copy_rule: CopyRule<'_>,
 ) -> u32 {
     for cached in std::mem::take(&mut tree.tree_cache) {
         cached.free();
     }
-    let kept = (tree.rule == rule).then(|| find(tree, history)).flatten();
+    let kept = (tree.rule == rule)
+        .then(|| find_for(tree, history, root_moves))
+        .flatten();
     match kept {
         Some(id) if id == tree.root && !tree.has_moved_root => {}
         Some(id) => match subtree(tree, id, history, SourceTree::Consumed, copy_rule) {
@@ -131,6 +136,7 @@ pub(in crate::search) fn reroot(
         None => replace(tree, Tree::new(history.clone(), rule)),
     }
     tree.history = Some(history.clone());
+    tree.root_moves = root_moves.to_vec();
     check(tree);
     tree.node(tree.root).n
 }
@@ -194,12 +200,14 @@ fn move_root(tree: &mut Tree, id: NodeId, history: &History) {
 /// each side. Others wait for the next copy.
 const MOVED_ROOT_DEPTH: u32 = 3;
 
-/// Re-rooting for an analysis, in which the user goes back and forth: trees of other positions stay in a cache of at
-/// most `room` bytes, and the one with the most visits of `history` is used. Returns the number of visits kept.
+/// Re-rooting for an analysis, in which the user goes back and forth: trees of other positions, and those of other root
+/// moves, stay in a cache of at most `room` bytes, and the one with the most visits of `history` is used. Returns the
+/// number of visits kept.
 pub(in crate::search) fn reroot_in_analysis(
     tree: &mut Tree,
     history: &History,
     rule: Option<Rule>,
+    root_moves: &[PackedMove],
     room: usize,
     copy_rule: CopyRule<'_>,
 ) -> u32 {
@@ -211,7 +219,7 @@ pub(in crate::search) fn reroot_in_analysis(
     }
     let places = tree_cache.iter().enumerate();
     let found = places.filter_map(|(place, cached)| {
-        let id = find(cached, history)?;
+        let id = find_for(cached, history, root_moves)?;
         Some((cached.node(id).n, place, id))
     });
     let found = found.max();
@@ -230,6 +238,7 @@ pub(in crate::search) fn reroot_in_analysis(
     }
     tree.tree_cache = tree_cache;
     tree.history = Some(history.clone());
+    tree.root_moves = root_moves.to_vec();
     check(tree);
     tree.node(tree.root).n
 }
@@ -294,6 +303,16 @@ enum SourceTree {
     Consumed,
     /// It stays unchanged.
     Kept,
+}
+
+/// The node at the end of `history`, if a search of that position with these root moves may go on with it: with the
+/// moves that its visits were distributed over. Below the root these were all.
+fn find_for(tree: &Tree, history: &History, root_moves: &[PackedMove]) -> Option<NodeId> {
+    let searched = |&id: &NodeId| match id == tree.root {
+        true => &tree.root_moves[..],
+        false => &[],
+    };
+    find(tree, history).filter(|id| searched(id) == root_moves)
 }
 
 /// The node at the end of `history`, if a search of that position may go on with it.
@@ -569,7 +588,7 @@ mod tests {
         let reply = tree.grow(next, &second, &[reply])[0];
         tree.grow(reply, &third, leaves);
         let kept = tree.node(next).n;
-        let visits = reroot(&mut tree, &second, None, rule);
+        let visits = reroot(&mut tree, &second, None, &[], rule);
         assert_eq!(visits, tree.node(tree.root).n);
         assert_eq!(tree.root_turn, second.position().turn());
         assert!(tree.node(tree.root).n <= kept);
@@ -612,12 +631,12 @@ mod tests {
         tree.grow(next, &second, &[]);
         tree.shared_values.store(13, &node(9, 0.25, 0.5, 8.0));
         let known = |tree: &Tree| tree.shared_values.value(13).map(|known| known.wl);
-        assert_eq!(reroot(&mut tree, &game, None, rule), 10);
+        assert_eq!(reroot(&mut tree, &game, None, &[], rule), 10);
         assert_eq!(known(&tree), Some(-0.25));
-        assert_eq!(reroot(&mut tree, &second, None, rule), 5);
+        assert_eq!(reroot(&mut tree, &second, None, &[], rule), 5);
         assert_eq!(known(&tree), Some(-0.25));
         // Back to the start: that is another tree.
-        assert_eq!(reroot(&mut tree, &game, None, rule), 0);
+        assert_eq!(reroot(&mut tree, &game, None, &[], rule), 0);
         assert_eq!(known(&tree), None);
     }
 
@@ -680,7 +699,7 @@ mod tests {
             let reply = tree.grow(next, position, &replies)[0];
             tree.grow(reply, &one_move, &[repetition(4, 3.0)]);
             tree.assert_consistent();
-            assert_eq!(reroot(&mut tree, &second, None, rule), n - 4);
+            assert_eq!(reroot(&mut tree, &second, None, &[], rule), n - 4);
             tree.assert_consistent();
             let root = *tree.node(tree.root);
             if others == 0 {
@@ -739,16 +758,23 @@ mod tests {
             (tree, game, next)
         };
         let (mut same, game, next) = tree();
-        assert_eq!(reroot(&mut same, &game, None, rule), 7);
-        assert_eq!(reroot(&mut same, &next, None, rule), 6);
-        assert_eq!(reroot(&mut same, &game, None, rule), 0, "back to the start");
+        assert_eq!(reroot(&mut same, &game, None, &[], rule), 7);
+        assert_eq!(reroot(&mut same, &next, None, &[], rule), 6);
+        assert_eq!(
+            reroot(&mut same, &game, None, &[], rule),
+            0,
+            "back to the start"
+        );
         // A move that was not searched, and a reply without moves of its own.
         let (mut other, mut game, next) = tree();
         let unvisited = legal_moves(game.position()).nth(1).unwrap();
         game.push(unvisited);
-        assert_eq!(reroot(&mut other, &game, None, rule), 0);
+        assert_eq!(reroot(&mut other, &game, None, &[], rule), 0);
         let (mut leaf, ..) = tree();
-        assert_eq!(reroot(&mut leaf, &after_first_move(&next), None, rule), 0);
+        assert_eq!(
+            reroot(&mut leaf, &after_first_move(&next), None, &[], rule),
+            0
+        );
         assert_eq!(leaf.node(leaf.root).n_children, 0);
     }
 
@@ -775,7 +801,7 @@ mod tests {
             let mut tree = searched(3000).0.tree;
             let next = main_line(&tree, 1).remove(0);
             let before = tree.node_count();
-            reroot(&mut tree, &next, None, rule);
+            reroot(&mut tree, &next, None, &[], rule);
             tree.assert_consistent();
             (tree, before)
         });
@@ -794,11 +820,61 @@ mod tests {
         // Both go on as one.
         let next = main_line(&moved.0, 2).remove(1);
         let [one, other] = [copied, moved].map(|(mut tree, _)| {
-            reroot(&mut tree, &next, None, RULES[0]);
+            reroot(&mut tree, &next, None, &[], RULES[0]);
             tree
         });
         assert_eq!(nodes(&one), nodes(&other));
         assert_eq!(one.node_count(), other.node_count());
+    }
+
+    /// A tree of many visits whose search was restricted to these moves, its game, and the game one move later.
+    fn restricted_to(root_moves: &[PackedMove]) -> (Tree, History, History) {
+        let mut tree = searched(3000).0.tree;
+        tree.root_moves = root_moves.to_vec();
+        let (game, next) = (tree.history.clone().unwrap(), main_line(&tree, 1).remove(0));
+        (tree, game, next)
+    }
+
+    #[test]
+    fn a_root_is_kept_for_the_moves_that_it_was_searched_with() {
+        let one: Vec<PackedMove> = legal_moves(History::default().position()).take(1).collect();
+        let (all, one) = (&[][..], &one[..]);
+        for rule in RULES {
+            for (before, after, same, later) in [
+                (all, all, true, true),
+                (one, one, true, false),
+                // Below the root all moves were searched.
+                (one, all, false, true),
+                (all, one, false, false),
+            ] {
+                let (mut tree, game, next) = restricted_to(before);
+                let kept = reroot(&mut tree, &game, None, after, rule);
+                assert_eq!(kept > 100, same, "{before:?} {after:?}");
+                let (mut tree, ..) = restricted_to(before);
+                let kept = reroot(&mut tree, &next, None, after, rule);
+                assert_eq!(kept > 100, later, "{before:?} {after:?}");
+                assert_eq!(tree.root_moves, after);
+            }
+        }
+    }
+
+    #[test]
+    fn an_analysis_of_some_moves_keeps_the_trees_of_all_moves() {
+        let (mut tree, game, next) = restricted_to(&[]);
+        let all = tree.root_visits();
+        let mut visits = |game: &History, root_moves: &[PackedMove]| {
+            let visits =
+                reroot_in_analysis(&mut tree, game, None, root_moves, usize::MAX, RULES[0]);
+            tree.assert_consistent();
+            u64::from(visits)
+        };
+        let one: Vec<PackedMove> = legal_moves(game.position()).take(1).collect();
+        assert_eq!(visits(&game, &one), 0);
+        let of_next = visits(&next, &[]);
+        assert!(of_next > 100 && of_next < all);
+        assert_eq!(visits(&next, &one), 0);
+        assert_eq!(visits(&game, &[]), all);
+        assert_eq!(visits(&next, &[]), of_next);
     }
 
     #[test]
@@ -813,8 +889,8 @@ mod tests {
             let next = main_line(&tree, 1).remove(0);
             let before = tree.node_count();
             let visits = match in_analysis {
-                true => reroot_in_analysis(&mut tree, &next, None, usize::MAX, rule),
-                false => reroot(&mut tree, &next, None, rule),
+                true => reroot_in_analysis(&mut tree, &next, None, &[], usize::MAX, rule),
+                false => reroot(&mut tree, &next, None, &[], rule),
             };
             tree.assert_consistent();
             let cached = tree.tree_cache.iter().map(Tree::root_visits).sum::<u64>();
@@ -837,8 +913,8 @@ mod tests {
     fn a_tree_whose_root_was_moved_is_copied_by_the_next_search_of_the_same_position() {
         for in_analysis in [false, true] {
             let again = |tree: &mut Tree, next: &History, rule| match in_analysis {
-                true => reroot_in_analysis(tree, next, None, usize::MAX, rule),
-                false => reroot(tree, next, None, rule),
+                true => reroot_in_analysis(tree, next, None, &[], usize::MAX, rule),
+                false => reroot(tree, next, None, &[], rule),
             };
             let mut tree = searched(3000).0.tree;
             let next = main_line(&tree, 1).remove(0);

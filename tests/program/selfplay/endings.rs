@@ -105,7 +105,9 @@ fn ended_early<'t>(
             assert_eq!(with.ending(), without.ending());
             continue;
         }
-        assert_eq!(with.game.tag("Termination"), Some("adjudication"));
+        let by_player = ending == "resignation";
+        let tag = if by_player { "normal" } else { "adjudication" };
+        assert_eq!(with.game.tag("Termination"), Some(tag));
         assert!(without.game.moves.len() > with.game.moves.len());
         assert!(without.game.moves.starts_with(&with.game.moves));
         early.push([with, without]);
@@ -253,6 +255,44 @@ fn tablebases_adjudicate() {
         assert_eq!((with.winner(), with.game.moves.len()), (winner, 1));
         assert_eq!((without.ending(), without.is_draw()), ("length", true));
     }
+}
+
+/// The tables know the result before the search does.
+#[test]
+fn what_tablebases_know_of_the_root_counts_for_resignation_and_agreement() {
+    let Some(tables) = shared("syzygy") else {
+        return;
+    };
+    let tables = tables.to_str().unwrap();
+    let won = "8/8/8/3k4/8/8/4Q3/K7 w - -\n";
+    let usual = format!("--games 1 --nodes 10 --max-plies 4 --syzygy-paths {tables}");
+    let (agreed, _) = play(won, &format!("{usual} --win-rule 3,1"));
+    assert_eq!(agreed[0].ending(), "agreed scores (win)");
+    assert_eq!(agreed[0].values, [1.0; 3]);
+    let (resigned, _) = play(won, &format!("{usual} --resign 1 --resign-playthrough 0"));
+    assert_eq!(resigned[0].ending(), "resignation");
+    assert_eq!(resigned[0].values, [1.0]);
+    for games in [agreed, resigned] {
+        assert_eq!(games[0].winner(), Some(Color::White));
+    }
+}
+
+#[test]
+fn faults_of_tablebases_are_reported_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, book) = (folder.path().join("run"), folder.path().join("book.epd"));
+    fs::write(&book, "8/8/8/3k4/8/8/4Q3/K7 w - -\n").unwrap();
+    // No more than the size of a table.
+    fs::write(folder.path().join("KQvK.rtbw"), [7; 16]).unwrap();
+    let path = folder.path().to_str().unwrap();
+    let mut arguments = vec!["--adjudicate-syzygy", "--syzygy-paths", path];
+    arguments.extend(["--book", book.to_str().unwrap(), "--games", "2"]);
+    arguments.extend(["--nodes", "10", "--max-plies", "4"]);
+    let output = command(&out, &arguments).output().unwrap();
+    ok(&output);
+    let fault = "scorn: SyzygyPath: the WDL table of KQvK is damaged: it is ignored\n";
+    let errors = text(&output.stderr);
+    assert_eq!(errors.matches(fault).count(), 1, "{errors}");
 }
 
 /// This rule ends searches rather than games: those without information gain for a while.
