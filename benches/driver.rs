@@ -3,7 +3,7 @@
 //! `docs/lab/driver.md`.
 //!
 //! * `tree`: what the owner of the tree does, apart from everything else: visits per second that one thread selects and
-//!   backs up, with an evaluator that answers at once.
+//!   backs up, with hash values and with the built-in network, whose trees are deeper.
 //! * `processors`: nodes per second with 1 to 64 simulated processors, each ten times slower than one that takes 6.5
 //!   microseconds a position outside the tree.
 //! * `device`: nodes reached in 0.1, 0.3 and 1 s from the start position in a fresh tree, on a simulated GPU with the
@@ -138,8 +138,9 @@ const AT_ONCE: SimulatedProcessors = SimulatedProcessors(Duration::ZERO);
 
 /// An evaluator that measures what a search by one thread does with the tree: the time from the end of one expansion to
 /// the first position of the next one.
-#[derive(Default)]
-struct TreeTimer {
+struct TreeTimer<'a> {
+    /// Answers at once.
+    network: &'a dyn Evaluator,
     /// Whether priors are known with the values. Otherwise they come with a second visit, which is repeated.
     knows_priors: bool,
     /// When the last expansion ended, in nanoseconds; 0 during an expansion.
@@ -149,7 +150,7 @@ struct TreeTimer {
     clock: SystemClock,
 }
 
-impl TreeTimer {
+impl TreeTimer<'_> {
     fn now(&self) -> u64 {
         self.clock.now().as_nanos() as u64 + 1
     }
@@ -162,17 +163,17 @@ impl TreeTimer {
     }
 }
 
-impl Evaluator for TreeTimer {
+impl Evaluator for TreeTimer<'_> {
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
-        AT_ONCE.evaluate(batch)
+        self.network.evaluate(batch)
     }
 
     fn add(&self, position: &mut EvalPosition<'_>, batch: &mut Batch) -> Added {
         self.begin();
-        let added = AT_ONCE.add(position, batch);
+        let added = self.network.add(position, batch);
         match added {
             Added::Computed(value) if self.knows_priors => {
-                AT_ONCE.priors(position, 1.0);
+                self.network.priors(position, 1.0);
                 Added::Fetched(value)
             }
             _ => added,
@@ -181,7 +182,11 @@ impl Evaluator for TreeTimer {
 
     fn priors(&self, position: &mut EvalPosition<'_>, temperature: f32) {
         self.begin();
-        AT_ONCE.priors(position, temperature);
+        self.network.priors(position, temperature);
+    }
+
+    fn view(&self) -> &View {
+        self.network.view()
     }
 
     /// A search queries it once, at the end of each expansion.
@@ -191,7 +196,7 @@ impl Evaluator for TreeTimer {
     }
 
     fn info(&self) -> Info {
-        AT_ONCE.info()
+        self.network.info()
     }
 }
 
@@ -207,15 +212,23 @@ enum Priors {
 }
 
 /// Seconds that one thread needs for a visit, in the tree and elsewhere, in batches of this size.
-fn seconds_per_visit(minibatch: usize, priors: Priors) -> (f64, f64) {
+fn seconds_per_visit(
+    network: &dyn Evaluator,
+    nodes: u64,
+    minibatch: usize,
+    priors: Priors,
+) -> (f64, f64) {
     let limits = Limits {
-        nodes: Some(1_000_000),
+        nodes: Some(nodes),
         ..Limits::default()
     };
     let runs = (0..3).map(|_| {
         let timer = TreeTimer {
+            network,
             knows_priors: priors == Priors::Known,
-            ..TreeTimer::default()
+            ended: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+            clock: SystemClock::default(),
         };
         let job = job(History::default(), 1, minibatch, limits.clone());
         let params = Arc::new(SearchParams::for_evaluator(&job.options, &timer));
@@ -237,20 +250,27 @@ fn seconds_per_visit(minibatch: usize, priors: Priors) -> (f64, f64) {
 }
 
 fn tree() {
-    println!("one thread, 1 M nodes, hash values at once, with and without priors, median of 3:");
+    println!("one thread, values and priors at once, with and without priors, median of 3:");
     println!(
-        "{:>8} {:>9} {:>14} {:>16} {:>14}",
-        "batch", "priors", "tree ns/visit", "tree visits/s", "other ns/visit"
+        "{:>9} {:>8} {:>8} {:>9} {:>14} {:>16} {:>14}",
+        "network", "nodes", "batch", "priors", "tree ns/visit", "tree visits/s", "other ns/visit"
     );
-    for priors in [Priors::Known, Priors::Repeated, Priors::Extended] {
-        for minibatch in [16, 32, 64] {
-            let (tree, elsewhere) = seconds_per_visit(minibatch, priors);
-            println!(
-                "{minibatch:>8} {priors:>9?} {:>14.0} {:>16.0} {:>14.0}",
-                1e9 * tree,
-                1.0 / tree,
-                1e9 * elsewhere
-            );
+    let built_in = built_in();
+    let networks: [(&str, &dyn Evaluator, u64); 2] = [
+        ("hash", &AT_ONCE, 1_000_000),
+        ("built-in", &*built_in, 400_000),
+    ];
+    for (name, network, nodes) in networks {
+        for priors in [Priors::Known, Priors::Repeated, Priors::Extended] {
+            for minibatch in [16, 32, 64] {
+                let (tree, elsewhere) = seconds_per_visit(network, nodes, minibatch, priors);
+                println!(
+                    "{name:>9} {nodes:>8} {minibatch:>8} {priors:>9?} {:>14.0} {:>16.0} {:>14.0}",
+                    1e9 * tree,
+                    1.0 / tree,
+                    1e9 * elsewhere
+                );
+            }
         }
     }
 }
@@ -333,7 +353,8 @@ impl Clock for SlowProcessors {
 fn processors() {
     const TIMES_SLOWER: f64 = 10.0;
     const POSITION: f64 = 6.5e-6;
-    let costs = [Priors::Repeated, Priors::Extended].map(|priors| seconds_per_visit(64, priors));
+    let costs = [Priors::Repeated, Priors::Extended]
+        .map(|priors| seconds_per_visit(&AT_ONCE, 1_000_000, 64, priors));
     println!(
         "simulated processors, {TIMES_SLOWER} times slower than {:.1} µs a position outside the tree and in it {:.2} \
          with one thread, {:.2} with several, 10 s, median of 3:",

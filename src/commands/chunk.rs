@@ -18,7 +18,7 @@ const MAX_CHUNK_BYTES: u64 = 1 << 28;
 /// Printed below the options.
 const EXAMPLES: &str = "\
 Examples:
-  scorn chunk data/lc0
+  scorn chunk data
   scorn chunk game_000000000.gz --print";
 
 /// Check and print training chunks of lc0's formats V6 and V7 (.gz or uncompressed).
@@ -27,7 +27,7 @@ Examples:
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct ChunkArgs {
-    /// Files, or folders of them (*.gz).
+    /// Files, or folders of them (*.gz); a folder of scorn selfplay has them in its folder lc0.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Print every position as a JSON object.
@@ -69,18 +69,13 @@ impl ChunkSummary {
 /// Runs `scorn chunk`.
 ///
 /// # Errors
-/// When some files are not chunks or hold invalid positions; the other files are still counted and printed.
+/// When some arguments are not chunks, hold none or hold invalid positions; the others are still counted and printed.
 pub fn run(args: &ChunkArgs) -> Result<()> {
     let (mut summary, mut bad) = (ChunkSummary::default(), 0_u64);
-    let mut files = Vec::new();
-    for path in &args.files {
-        match path.is_dir() {
-            true => files.extend(files::of_folder(path, &[".gz"])?),
-            false => files.push(path.clone()),
-        }
-    }
-    for path in &files {
-        match read(path) {
+    let files: Vec<Result<PathBuf>> = args.files.iter().flat_map(|path| chunks_of(path)).collect();
+    let count = files.len();
+    for file in files {
+        match file.and_then(|path| read(&path)) {
             Ok(positions) => {
                 summary.chunks += 1;
                 for position in &positions {
@@ -102,9 +97,25 @@ pub fn run(args: &ChunkArgs) -> Result<()> {
         print_line!("{}", text(&summary));
     }
     if bad > 0 {
-        bail!("{bad} of {} files are invalid", files.len());
+        bail!("{bad} of {count} files are invalid");
     }
     Ok(())
+}
+
+/// The files of an argument, or the error of a folder without any.
+fn chunks_of(path: &Path) -> Vec<Result<PathBuf>> {
+    if !path.is_dir() {
+        return vec![Ok(path.to_owned())];
+    }
+    let of_selfplay = path.join("lc0");
+    let found = files::of_folder(path, &[".gz"]).or_else(|error| match of_selfplay.is_dir() {
+        true => files::of_folder(&of_selfplay, &[".gz"]),
+        false => Err(error),
+    });
+    match found {
+        Ok(found) => found.into_iter().map(Ok).collect(),
+        Err(error) => vec![Err(error)],
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<ChunkPosition>> {

@@ -10,7 +10,7 @@
 //! | 32 | state | bits 0-3: may castle (own a side, own h side, opponent's a, h); 4: Black moves; 5: Chess960 |
 //! | 33 | ep | file of the pawn that has just made a double step, 255 none |
 //! | 34 | rule50 | plies since the last capture or pawn move |
-//! | 35 | flags | bit 0: held out of training; bits 4-7: [`Source`] |
+//! | 35 | flags | bit 0: held out of training; bit 1: the result is exact, by tablebases; bits 4-7: [`Source`] |
 //! | 36..38 | move | from, to (6 bits each), promotion (0 none, 1-4 N B R Q); castling is king takes rook; 0 unknown |
 //! | 38..40 | score | centipawns for the side to move; ±(32000 - plies) mate; -32768 unknown |
 //! | 40 | result | for the side to move: 0 lost, 1 drawn, 2 won; 255 unknown |
@@ -149,7 +149,7 @@ pub struct Record {
     pub ep: u8,
     /// Plies since the last capture or pawn move.
     pub rule50: u8,
-    /// Held-out bit and source.
+    /// Held-out bit, bit of an exact result, and source.
     pub flags: u8,
     /// The best move, the policy target.
     pub best: u16,
@@ -172,6 +172,8 @@ impl Record {
     pub const CHESS960: u8 = 1 << 5;
     /// Bit of `flags`: the position belongs to a held-out game.
     pub const HELD_OUT: u8 = 1;
+    /// Bit of `flags`: the result is that of tablebases. Files made before 30 November 2026 do not have it.
+    pub const EXACT: u8 = 1 << 1;
 
     /// The record of a position without labels. `black`: the real colour of the side to move is Black.
     pub fn new(pos: &Chess, black: bool, source: Source) -> Record {
@@ -221,6 +223,11 @@ impl Record {
     /// Does the position belong to a held-out game?
     pub fn held_out(&self) -> bool {
         self.flags & Record::HELD_OUT != 0
+    }
+
+    /// Is the result exact, and not that of a game between players who err?
+    pub fn is_exact(&self) -> bool {
+        self.flags & Record::EXACT != 0
     }
 
     /// Whether any side may still castle.
@@ -419,7 +426,13 @@ mod tests {
         record.best = 77;
         record.score = -123;
         record.alternatives[1] = Alternative { m: 5, score: -7 };
+        record.flags |= Record::EXACT;
         assert_eq!(Record::from_bytes(&record.to_bytes()), record);
+        assert_eq!(
+            (record.source(), record.held_out()),
+            (Some(Source::Game), false)
+        );
+        assert!(record.is_exact());
         assert_eq!((record.state, record.ep), (0b1011, 3));
         let again = record.position().unwrap();
         assert_eq!(Record::new(&again, false, Source::Game).board, record.board);

@@ -23,6 +23,8 @@ use crate::{
 };
 
 const MAGIC: &[u8; 8] = b"SCORNREC";
+/// What such a file is called in errors.
+const KIND: &str = "record file";
 
 /// What a file keeps of its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,6 +218,27 @@ impl Write for RecordTarget {
     }
 }
 
+/// Reads bytes at the start of a file of this kind.
+///
+/// # Errors
+/// When it cannot be read, or ends before; both name the file.
+pub(super) fn read_start(
+    reader: &mut impl Read,
+    bytes: &mut [u8],
+    path: &Path,
+    kind: &str,
+) -> Result<()> {
+    let name = path.display();
+    match reader.read_exact(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            let is_empty = std::fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0);
+            ensure!(!is_empty, "{name} is empty, and not a {kind}");
+            bail!("{name} is too short for a {kind}")
+        }
+        read => read.with_context(|| format!("cannot read {name}")),
+    }
+}
+
 /// The header of a record file.
 struct FileHeader {
     layout: Layout,
@@ -229,11 +252,10 @@ impl FileHeader {
         let length = std::fs::metadata(path)?.len();
         let mut start = [0; RANKED_BYTES];
         let (plain, rest) = start.split_at_mut(PLAIN_BYTES);
-        let too_short = || format!("{} is too short for a record file", path.display());
-        reader.read_exact(plain).with_context(too_short)?;
+        read_start(reader, plain, path, KIND)?;
         let layout = FileHeader::parse(plain, length, path)?.layout;
         let rest = &mut rest[..layout.bytes() - PLAIN_BYTES];
-        reader.read_exact(rest).with_context(too_short)?;
+        read_start(reader, rest, path, KIND)?;
         let header = FileHeader::parse(&start, length, path)?;
         // Files that are continued may just be growing, or have been left in the middle of a record; others are put
         // there whole.
@@ -257,9 +279,9 @@ impl FileHeader {
         let name = path.display();
         ensure!(
             start.len() >= PLAIN_BYTES,
-            "{name} is too short for a record file"
+            "{name} is too short for a {KIND}"
         );
-        ensure!(&start[..8] == MAGIC, "{name} is not a record file");
+        ensure!(&start[..8] == MAGIC, "{name} is not a {KIND}");
         let version = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
         let Some(layout) = Layout::of_version(version) else {
             bail!("{name} has record format {version}, this program reads 1 and 2");
@@ -561,5 +583,17 @@ mod tests {
                 .to_string()
                 .contains("not a record file")
         );
+        for (bytes, expected) in [
+            (vec![], "x.rec is empty, and not a record file"),
+            (vec![7; 20], "x.rec is too short for a record file"),
+            (
+                Layout::Ranked.header(0)[..PLAIN_BYTES].to_vec(),
+                "x.rec is too short for a record file",
+            ),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            let error = format!("{:#}", read_all(&path).unwrap_err());
+            assert!(error.ends_with(expected), "{error}");
+        }
     }
 }

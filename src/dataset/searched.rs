@@ -42,7 +42,10 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use super::record::{NO_PLIES, Record, mirror_move};
+use super::{
+    record::{NO_PLIES, Record, mirror_move},
+    record_file::read_start,
+};
 use crate::{chess::wdl::Value, files};
 
 /// The first bytes of a file.
@@ -216,8 +219,7 @@ impl SearchedFile {
         let name = path.display();
         let mut file = files::open_file(path).with_context(|| format!("cannot open {name}"))?;
         let mut start = [0; POSITION];
-        file.read_exact(&mut start)
-            .with_context(|| format!("{name} is too short for a file of visits"))?;
+        read_start(&mut file, &mut start, path, "file of visits")?;
         ensure!(start.starts_with(MAGIC), "{name} is no file of visits");
         let u32_at = |at: usize| u32::from_le_bytes(array(&start[at..]));
         ensure!(
@@ -438,11 +440,12 @@ mod tests {
             let file = SearchedFile::open(&path);
             let error = file.and_then(|mut file| file.get(0)).unwrap_err();
             assert!(error.to_string().contains("x.vis"), "{error:#}");
-            error.to_string()
+            format!("{error:#}")
         };
         let whole = file();
+        assert!(error(&[]).ends_with("x.vis is empty, and not a file of visits"));
         assert!(error(&whole[..whole.len() - 1]).contains("is damaged"));
-        assert!(error(&whole[..40]).contains("too short"));
+        assert!(error(&whole[..40]).ends_with("x.vis is too short for a file of visits"));
         let with = |at: usize, byte: u8| {
             let mut bytes = whole.clone();
             bytes[at] = byte;

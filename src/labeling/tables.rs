@@ -1,4 +1,5 @@
-//! Labels by endgame tablebases: exact results, and against a bare king the shortest mate.
+//! Labels by endgame tablebases: exact results, which training takes for certain, and against a bare king the shortest
+//! mate.
 //!
 //! Games between strong players end long before a mate with bishop and knight, and an engine with a fraction of a
 //! millisecond does not find it.
@@ -29,6 +30,7 @@ pub fn apply(record: &mut Record, position: &Chess, tables: &Tables) -> bool {
     record.alternatives = Default::default();
     let sign = i16::from(best.result.unwrap_or(0));
     record.result = (1 + sign) as u8;
+    record.flags |= Record::EXACT;
     record.score = sign * SURE_WIN;
     // WDL tables without DTZ tables give the result, but no distance.
     let verdict = tables.verdict(position);

@@ -8,7 +8,7 @@
 
 use std::io::{Read, Write};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use flate2::{Compression, GzBuilder, read::MultiGzDecoder};
 use shakmaty::{
     Bitboard, Board, CastlingMode, Chess, Color, FromSetup, KnownOutcome, Piece, Position,
@@ -172,24 +172,16 @@ impl ChunkPosition {
         }
     }
 
-    /// Reads a position of the version that its number of bytes stands for.
-    ///
-    /// # Errors
-    /// When it is of another version.
-    fn read(bytes: &[u8]) -> Result<ChunkPosition> {
+    /// Reads a position, whose bytes are as many as its version has.
+    fn read(bytes: &[u8]) -> ChunkPosition {
         let mut from = Fields { bytes, at: 0 };
         let version = from.u32();
-        let expected = if bytes.len() == BYTES { 6 } else { 7 };
-        ensure!(
-            version == expected,
-            "version {version}, expected {expected}"
-        );
         let input_format = from.u32();
         let probabilities = (0..POLICY_SIZE).map(|_| from.f32()).collect();
         let planes = std::array::from_fn(|_| reversed(from.u64()));
         let castling = from.take();
         let [black, rule50, invariance_info, _] = from.take();
-        Ok(ChunkPosition {
+        ChunkPosition {
             input_format,
             probabilities,
             planes,
@@ -209,7 +201,7 @@ impl ChunkPosition {
                 next_played_idx: u16::from_le_bytes(from.take()),
                 reserved: std::array::from_fn(|_| from.f32()),
             }),
-        })
+        }
     }
 
     /// One of the values.
@@ -587,32 +579,63 @@ pub fn read(bytes: &[u8]) -> Result<Vec<ChunkPosition>> {
     } else {
         unpacked.extend_from_slice(bytes);
     }
-    // The number of the version comes first.
-    let size = match unpacked.first() {
-        Some(7) => V7_BYTES,
-        _ => BYTES,
-    };
-    check_length(unpacked.len(), size)?;
-    unpacked
-        .chunks_exact(size)
-        .enumerate()
-        .map(|(index, bytes)| {
-            ChunkPosition::read(bytes).with_context(|| format!("position {}", index + 1))
-        })
-        .collect()
+    ensure!(
+        !unpacked.is_empty(),
+        "not a chunk of training data: it is empty"
+    );
+    let size = position_bytes(&unpacked)?;
+    check_longest(unpacked.len(), size)?;
+    check_versions(&unpacked, size)?;
+    let length = unpacked.len();
+    ensure!(
+        length.is_multiple_of(size),
+        "it ends within position {}: {length} bytes are no multiple of {size}, the size of a position",
+        length / size + 1
+    );
+    let positions = unpacked.chunks_exact(size);
+    Ok(positions.map(ChunkPosition::read).collect())
+}
+
+/// The version of the position that these bytes begin with, if there are enough.
+fn version_of(bytes: &[u8]) -> Option<u32> {
+    bytes.first_chunk().copied().map(u32::from_le_bytes)
+}
+
+/// The bytes of a position in a chunk, by the version of the first one.
+fn position_bytes(chunk: &[u8]) -> Result<usize> {
+    match version_of(chunk) {
+        Some(6) => Ok(BYTES),
+        Some(7) => Ok(V7_BYTES),
+        Some(version @ 1..=99) => {
+            bail!("training data of version {version}; this program reads 6 and 7")
+        }
+        _ => {
+            bail!("not a chunk of training data: it does not begin with a version of lc0's format")
+        }
+    }
 }
 
 /// Checks that so many bytes can be the positions of a game.
-fn check_length(length: usize, size: usize) -> Result<()> {
-    ensure!(length > 0, "not a chunk of training data: it is empty");
+fn check_longest(length: usize, size: usize) -> Result<()> {
     ensure!(
         length as u64 <= MAX_POSITIONS * size as u64,
         "not a chunk of training data: it is longer than {MAX_POSITIONS} positions, and no game is"
     );
-    ensure!(
-        length.is_multiple_of(size),
-        "not a chunk of training data: {length} bytes are no multiple of {size}, the size of a position"
-    );
+    Ok(())
+}
+
+/// Checks that all positions have the version of the first one.
+fn check_versions(chunk: &[u8], size: usize) -> Result<()> {
+    let first = version_of(chunk);
+    for (index, version) in chunk.chunks(size).map(version_of).enumerate() {
+        let number = index + 1;
+        match (version, first) {
+            (Some(version), Some(first)) if version != first => bail!(
+                "position {number} has version {version} and the first one {first}: a chunk has one version"
+            ),
+            _ => {}
+        }
+    }
     Ok(())
 }
 
@@ -650,18 +673,47 @@ mod tests {
     #[test]
     fn what_is_no_chunk_is_named() {
         let packed = flate2::write::GzEncoder::new(Vec::new(), Compression::fast());
+        // Positions of these versions and sizes.
+        let positions = |kinds: &[(u8, usize)]| -> Vec<u8> {
+            let position = |&(version, size): &(u8, usize)| {
+                let mut bytes = vec![0; size];
+                bytes[0] = version;
+                bytes
+            };
+            kinds.iter().flat_map(position).collect()
+        };
+        let (v6, v7) = ((6, BYTES), (7, V7_BYTES));
         for (bytes, expected) in [
             (vec![], "it is empty"),
             (packed.finish().unwrap(), "it is empty"),
-            (vec![0; BYTES - 1], "8355 bytes are no multiple of 8356"),
+            (
+                positions(&[v6, (6, BYTES - 1)]),
+                "it ends within position 2: 16711 bytes are no multiple of 8356",
+            ),
+            (positions(&[(3, 8276)]), "of version 3; this program reads"),
+            (positions(&[(4, 8292)]), "of version 4; this program reads"),
+            (
+                positions(&[(5, 8308); 2]),
+                "of version 5; this program reads",
+            ),
+            (
+                positions(&[v6, v6, v7]),
+                "position 3 has version 7 and the first one 6",
+            ),
+            (
+                positions(&[v7, v6]),
+                "position 2 has version 6 and the first one 7",
+            ),
+            (b"name/game.gz".to_vec(), "does not begin with a version"),
+            (vec![6, 0], "does not begin with a version"),
         ] {
             let error = read(&bytes).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
         let most = MAX_POSITIONS as usize * BYTES;
-        assert!(check_length(most, BYTES).is_ok());
+        assert!(check_longest(most, BYTES).is_ok());
         for more in [1, BYTES] {
-            let error = check_length(most + more, BYTES).unwrap_err().to_string();
+            let error = check_longest(most + more, BYTES).unwrap_err().to_string();
             assert!(error.contains("longer than 20000 positions"), "{error}");
         }
     }

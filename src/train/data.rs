@@ -537,10 +537,10 @@ impl Mixture {
     ) -> Result<(), SkipReason> {
         let trained_part = self.settings.trained_part;
         let mut settings = self.settings.targets;
-        // A result without a score is a noisy target. Some trainers use a part of them instead of weighting all of
-        // them.
+        // A game's result without a score is a noisy target. Some trainers use a part of them instead of weighting all
+        // of them.
         let mut drops_value = false;
-        if B::SAMPLES_RESULTS && record.score == NO_SCORE {
+        if B::SAMPLES_RESULTS && record.score == NO_SCORE && !record.is_exact() {
             drops_value = !rng.random_bool(settings.result_weight);
             settings.result_weight = 1.0;
         }
@@ -682,7 +682,8 @@ pub struct TestSet<B> {
 }
 
 /// The test positions of a file: the held-out ones, or any of a file of searched positions without such. At most
-/// `count`, at random, in batches that begin as `empty` ones. The value target is the score alone where there is one.
+/// `count`, at random, in batches that begin as `empty` ones. The value target is an exact result, or the score alone
+/// where there is one.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -823,9 +824,14 @@ mod tests {
     #[test]
     fn results_without_a_score_are_value_targets_by_their_weight() {
         let folder = tempfile::tempdir().unwrap();
-        let [results, scores] = ["results.rec", "scores.rec"].map(|name| folder.path().join(name));
+        let [results, scores, exact] =
+            ["results.rec", "scores.rec", "exact.rec"].map(|name| folder.path().join(name));
         write(&results, |record| record.result = 2);
         write(&scores, |record| (record.result, record.score) = (1, 0));
+        write(&exact, |record| {
+            record.result = 1;
+            record.flags |= Record::EXACT;
+        });
         let part = |path: &Path| MixPart {
             file: path.into(),
             share: 0.5,
@@ -864,6 +870,7 @@ mod tests {
             let [wins, _] = drawn(&[&results], 0.005);
             assert!((1..25).contains(&wins), "{wins}");
             assert_eq!(drawn(&[&scores], 0.1), [0, 2000]);
+            assert_eq!(drawn(&[&exact], 0.1), [0, 2000]);
             assert!(targets(&[&results], trained_part, 0.0).is_err());
         }
     }

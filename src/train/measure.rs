@@ -16,7 +16,7 @@ use crate::sparse::infer::{IntegerNetwork, Scratch, softmax};
 use crate::sparse::network::{OUTPUTS, PLIES_UNIT, Shape};
 use crate::sparse::simd::Level;
 
-/// Means over the tested positions.
+/// Means over the tested positions; NaN, which is null in JSON, where no position has such a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Measures {
     /// Number of positions with a policy target.
@@ -43,17 +43,29 @@ impl fmt::Display for Measures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "policy {:.4} kl {:.4} top-1 {:.2} % ({}) value {:.4} (floor {:.4}) |q error| {:.4} ({}) plies {:.4}",
-            self.policy,
-            self.divergence,
-            100.0 * self.top1,
+            "policy {} kl {} top-1 {} ({}) value {} (floor {}) |q error| {} ({}) plies {}",
+            mean(self.policy),
+            mean(self.divergence),
+            known(self.top1, || format!("{:.2} %", 100.0 * self.top1)),
             self.moves,
-            self.value,
-            self.floor,
-            self.error,
+            mean(self.value),
+            mean(self.floor),
+            mean(self.error),
             self.values,
-            self.plies,
+            mean(self.plies),
         )
+    }
+}
+
+fn mean(value: f64) -> String {
+    known(value, || format!("{value:.4}"))
+}
+
+/// The text of a value, or `-` if there is none.
+fn known(value: f64, text: impl FnOnce() -> String) -> String {
+    match value.is_nan() {
+        true => "-".to_owned(),
+        false => text(),
     }
 }
 
@@ -126,7 +138,7 @@ pub fn measure(network: &mut impl MeasuredNetwork, chunks: &[Chunk]) -> Measures
         policy(chunk, &workspace.policy, &mut sums);
         value(chunk, &workspace.values, &mut sums, &mut losses);
     }
-    let (moves, values) = (sums.moves.max(1.0), sums.values.max(1.0));
+    let (moves, values) = (sums.moves, sums.values);
     Measures {
         policy: sums.policy / moves,
         divergence: sums.divergence / moves,
@@ -134,7 +146,7 @@ pub fn measure(network: &mut impl MeasuredNetwork, chunks: &[Chunk]) -> Measures
         value: sums.value / values,
         floor: sums.floor / values,
         error: sums.error / values,
-        plies: losses.plies / losses.plies_count.max(1.0),
+        plies: losses.plies / losses.plies_count,
         ..sums
     }
 }
@@ -238,6 +250,38 @@ mod tests {
         stages: 4,
         inputs: InputSet::Position,
     };
+
+    #[test]
+    fn what_no_position_has_is_not_measured() {
+        let weights = SHAPE.start(3);
+        let mut network = FloatNetwork {
+            shape: SHAPE,
+            weights: &weights,
+            level: Level::PLAIN,
+        };
+        let nothing = measure(&mut network, &[]);
+        let text = "policy - kl - top-1 - (0) value - (floor -) |q error| - (0) plies -";
+        assert_eq!(nothing.to_string(), text);
+        // A position with a value only, which is drawn for certain.
+        let mut chunk = Chunk::default();
+        chunk.value_inputs.push(&[1, 2]);
+        chunk.values.push(ValueTarget {
+            wdl: [0.0, 1.0, 0.0],
+            weight: 1.0,
+            ..ValueTarget::default()
+        });
+        let measures = measure(&mut network, &[chunk]);
+        let text = measures.to_string();
+        let value = format!(
+            "policy - kl - top-1 - (0) value {:.4} (floor 0.0000)",
+            measures.value
+        );
+        assert!(text.starts_with(&value) && measures.value > 0.0, "{text}");
+        assert!(text.ends_with("(1) plies -"), "{text}");
+        let json = serde_json::to_value(measures).unwrap();
+        assert!(json["policy"].is_null() && json["top1"].is_null() && json["plies"].is_null());
+        assert_eq!((&json["moves"], &json["floor"]), (&0.0.into(), &0.0.into()));
+    }
 
     #[test]
     fn integers_agree_with_the_network_that_was_trained() {

@@ -71,8 +71,8 @@ impl Default for TargetSettings {
 }
 
 impl TargetSettings {
-    /// Settings for tests on held-out positions: the score alone where there is one, the result otherwise, fully
-    /// weighted.
+    /// Settings for tests on held-out positions: the score alone where there is one and the result is not exact, the
+    /// result otherwise, fully weighted.
     pub fn for_tests(result_share: ResultShare) -> TargetSettings {
         TargetSettings {
             result_weight: 1.0,
@@ -149,7 +149,7 @@ fn with_material(record: &Record) -> f32 {
     (DECIDED + beyond).copysign(score)
 }
 
-/// The value target of a record: a mixture of score and result, or the one of them that is known.
+/// The value target of a record: an exact result, or a mixture of score and result, or the one of them that is known.
 fn record_value(record: &Record, settings: &TargetSettings) -> Option<ValueTarget> {
     let has_score = record.score != NO_SCORE;
     let has_result = record.result <= 2;
@@ -163,6 +163,7 @@ fn record_value(record: &Record, settings: &TargetSettings) -> Option<ValueTarge
         outcome[usize::from(2 - record.result)] = 1.0;
     }
     let (mix, weight) = match (has_score, has_result) {
+        (_, true) if record.is_exact() => (1.0, 1.0),
         (true, true) => (settings.result_mix, 1.0),
         (true, false) => (0.0, 1.0),
         (false, true) => (1.0, settings.result_weight as f32),
@@ -301,7 +302,7 @@ fn visit_shares(searched: &Searched) -> Vec<(u16, f32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::record::Alternative;
+    use crate::dataset::record::{Alternative, SURE_WIN};
     use shakmaty::{CastlingMode, Chess, fen::Fen};
 
     const DEFAULT: TargetSettings = TargetSettings {
@@ -371,6 +372,28 @@ mod tests {
         assert!((mixed.wdl[0] - (0.8 * 0.2188 + 0.2)).abs() < 1e-3);
         let settings = TargetSettings::for_tests(ResultShare::default());
         assert_eq!(record_value(&record, &settings).unwrap().wdl, wdl(0.0));
+    }
+
+    #[test]
+    fn an_exact_result_is_the_whole_target() {
+        for settings in [DEFAULT, TargetSettings::for_tests(ResultShare::default())] {
+            for (result, score, expected) in [
+                (1, 0, [0.0, 1.0, 0.0]),
+                (2, SURE_WIN, [1.0, 0.0, 0.0]),
+                (0, NO_SCORE, [0.0, 0.0, 1.0]),
+            ] {
+                let mut record = record(START, score);
+                record.result = result;
+                record.flags |= Record::EXACT;
+                let target = record_value(&record, &settings).unwrap();
+                assert_eq!((target.wdl, target.weight), (expected, 1.0));
+            }
+        }
+        // Files of older versions do not mark exact results.
+        let mut unmarked = record(START, 0);
+        unmarked.result = 1;
+        let draw = record_value(&unmarked, &DEFAULT).unwrap().wdl[1];
+        assert!((draw - 0.65).abs() < 1e-2, "{draw}");
     }
 
     #[test]

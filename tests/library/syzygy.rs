@@ -521,6 +521,7 @@ fn labelled(tables: &Tables, fen: &str) -> Option<Record> {
 fn label(tables: &Tables, position: &Chess) -> Option<Record> {
     let mut record = Record::new(position, position.turn().is_black(), Source::Endgame);
     let is_known = labeling::tables::apply(&mut record, position, tables);
+    assert_eq!(record.is_exact(), is_known);
     is_known.then_some(record)
 }
 

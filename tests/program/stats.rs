@@ -96,6 +96,27 @@ fn a_folder_is_one_run() {
     }
     // Every game of the second file is a repetition.
     assert_eq!(reported["repeated"]["1"], 0.75);
+    // Once there are lists of parts, other files belong to no part; a part's file may have been compressed.
+    let part = |number: u32| {
+        let list = format!(r#"{{"games": [], "files": {{"games-0000{number}.pgn": "00"}}}}"#);
+        fs::write(run.join(format!("part-0000{number}.json")), list).unwrap();
+    };
+    part(1);
+    for (is_listed, games) in [(false, 4), (true, 8)] {
+        if is_listed {
+            part(2);
+            fs::rename(run.join("games-00002.pgn"), run.join("games-00002.pgn.gz")).unwrap();
+        }
+        let output = stats(&[run.to_str().unwrap(), "--json"]);
+        let reported: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(reported["games"], games);
+        let note = "games-00002.pgn belongs to no part of this self-play run: left out";
+        assert_eq!(text(&output.stderr).contains(note), !is_listed);
+    }
+    fs::write(run.join("part-00003.json"), "{").unwrap();
+    let damaged = stats(&[run.to_str().unwrap()]);
+    assert!(text(&damaged.stderr).contains("part-00003.json is damaged"));
+    fs::remove_file(run.join("part-00003.json")).unwrap();
     // The page replaces none of the files that were read.
     let games = run.join("games-00001.pgn");
     let html = ["--html", games.to_str().unwrap(), "--force"];

@@ -43,33 +43,44 @@ def predictions(network: Network, batches: Batches) -> dict[str, np.ndarray]:
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
-def measure(network: Network, batches: Batches) -> dict[str, float]:
-    """Means over the positions."""
+def mean(values: np.ndarray) -> float | None:
+    return float(values.mean()) if values.size else None
+
+
+def measure(network: Network, batches: Batches) -> dict[str, float | None]:
+    """Means over the positions that have such a target; None if there are none."""
     p = predictions(network, batches)
     known, weight = p["known"] > 0, p["weight"] > 0
     wdl, target = p["wdl"][weight], p["target"][weight]
     q, target_q = wdl[:, 0] - wdl[:, 2], target[:, 0] - target[:, 2]
     return {
         "positions": len(p["known"]),
-        "policy": float(p["policy"][known].mean()),
-        "top1": float(p["right"][known].mean()),
-        "value": float(-(target * np.log(wdl + 1e-9)).sum(axis=1).mean()),
-        "floor": float(-(target * np.log(target + 1e-9)).sum(axis=1).mean()),
-        "accuracy": float((wdl.argmax(axis=1) == target.argmax(axis=1)).mean()),
-        "error": float(np.abs(q - target_q).mean()),
+        "policy": mean(p["policy"][known]),
+        "top1": mean(p["right"][known]),
+        "value": mean(-(target * np.log(wdl + 1e-9)).sum(axis=1)),
+        "floor": mean(-(target * np.log(target + 1e-9)).sum(axis=1)),
+        "accuracy": mean(wdl.argmax(axis=1) == target.argmax(axis=1)),
+        "error": mean(np.abs(q - target_q)),
     }
 
 
-def summary(result: dict[str, float]) -> str:
+def summary(result: dict[str, float | None]) -> str:
+    """The means as text, with `-` in place of those that are None."""
+
+    def text(name: str, form: str = "{:.4f}", factor: float = 1) -> str:
+        value = result[name]
+        return "-" if value is None else form.format(factor * value)
+
     return (
-        f"policy {result['policy']:.4f} top-1 {100 * result['top1']:.2f} % "
-        f"value {result['value']:.4f} (floor {result['floor']:.4f}) W/D/L {100 * result['accuracy']:.1f} % "
-        f"|q error| {result['error']:.4f}"
+        f"policy {text('policy')} top-1 {text('top1', '{:.2f} %', 100)} "
+        f"value {text('value')} (floor {text('floor')}) W/D/L {text('accuracy', '{:.1f} %', 100)} "
+        f"|q error| {text('error')}"
     )
 
 
 def calibration(network: Network, batches: Batches, bins: int = 10) -> str:
-    """Predicted against actual expected score, in bins of the prediction, as a Markdown table."""
+    """Predicted against actual expected score, in bins of the prediction, as a Markdown table; empty if no position
+    has a value target."""
     p = predictions(network, batches)
     use = p["weight"] > 0
     wdl, target = p["wdl"][use], p["target"][use]
@@ -85,10 +96,10 @@ def calibration(network: Network, batches: Batches, bins: int = 10) -> str:
                 f"| {low:.1f}-{low + 1 / bins:.1f} | {here.sum()} | {score[here].mean():.3f} "
                 f"| {actual[0] + actual[1] / 2:.3f} | {text[0]} | {text[1]} |"
             )
-    return "\n".join(lines)
+    return "\n".join(lines) if use.any() else ""
 
 
-def evaluate_files(network: Network, scorn: str, paths: list[Path], count: int) -> dict[str, dict[str, float]]:
+def evaluate_files(network: Network, scorn: str, paths: list[Path], count: int) -> dict[str, dict[str, float | None]]:
     """Means over at most `count` test positions of each file that has any."""
     found = {str(path): list(held_out(scorn, str(path), count)) for path in paths}
     return {name: measure(network, batches) for name, batches in found.items() if batches}
@@ -112,7 +123,8 @@ def main() -> None:
             continue
         result = measure(network, batches)
         print(f"\n{path.stem}: {result['positions']} positions, {summary(result)}")
-        print(calibration(network, batches))
+        if table := calibration(network, batches):
+            print(table)
 
 
 if __name__ == "__main__":

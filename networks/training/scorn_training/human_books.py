@@ -8,11 +8,14 @@ are made by removing pieces from the start position and from openings.
 from __future__ import annotations
 
 import argparse
+import gzip
 import hashlib
 import random
+import zlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import TextIO
 
 import chess
 import chess.pgn
@@ -32,23 +35,41 @@ TEST = 13  # of 256
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the four files are written")
-    parser.add_argument("--book", action="append", default=[], metavar="FILE:COUNT", help="EPD or PGN, and how many")
-    parser.add_argument("--odds", action="append", default=[], type=Path, help="EPD of positions at odds, all of it")
+    book = "EPD or PGN, also packed as .gz, and how many openings of it"
+    parser.add_argument("--book", action="append", default=[], metavar="FILE:COUNT", help=book)
+    odds = "EPD of positions at odds, also packed as .gz, all of it"
+    parser.add_argument("--odds", action="append", default=[], type=Path, metavar="FILE", help=odds)
     parser.add_argument("--made", type=int, default=30000, help="odds to make besides")
     parser.add_argument("--seed", type=int, default=49)
     return parser.parse_args(argv)
 
 
 def openings(path: Path) -> Iterator[str]:
-    """The positions of an EPD file, or those after the moves of a PGN file's games: four fields, possible castling rights only."""
-    with open(path, encoding="utf-8") as file:
-        if path.suffix == ".pgn":
-            while game := chess.pgn.read_game(file):
-                yield game.end().board().epd()
-        for line in file:
-            fields = line.split()
-            if len(fields) >= 4 and (text := position(chess.Board(" ".join(fields[:4]) + " 0 1"))):
-                yield text
+    """The positions of an EPD file, or those after the moves of a PGN file's games: four fields, possible
+    castling rights only.
+
+    Raises ValueError that names the file if it is neither text nor text packed by gzip.
+    """
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8") as file:
+            yield from (ends_of_games(file) if ".pgn" in path.suffixes else positions_of_epd(file))
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path} is neither text nor text packed as .gz ({error}): unpack it first") from error
+
+
+def ends_of_games(file: TextIO) -> Iterator[str]:
+    """The positions after the moves of games."""
+    while game := chess.pgn.read_game(file):
+        yield game.end().board().epd()
+
+
+def positions_of_epd(file: TextIO) -> Iterator[str]:
+    """The positions of EPD from which a game can go on."""
+    for line in file:
+        fields = line.split()
+        if len(fields) >= 4 and (text := position(chess.Board(" ".join(fields[:4]) + " 0 1"))):
+            yield text
 
 
 def position(board: chess.Board) -> str | None:

@@ -14,6 +14,9 @@ from .files import write_whole
 from .folder import Folder
 from .settings import Settings
 
+NAMES = ("policy", "kl", "value", "plies")  # of losses, in a line of `scorn train`
+QUALITY_POSITIONS = 8000  # of a generation's games, on which the losses are measured
+
 
 def begin(folder: Folder, program: Program) -> None:
     """Creates network 0: random weights, or those of a file.
@@ -124,16 +127,19 @@ def flags(settings: Settings, training: Path, steps: int, share: str, data: list
 
 
 def quality(settings: Settings, program: Program, checkpoint: Path, files: list[Path]) -> dict:
-    """The losses of a network on this generation's games, before (fresh) or after learning from them.
+    """The losses of a network on a sample of this generation's games, before (fresh) or after learning from them: means
+    over the files, of which each is sampled.
 
     Raises:
         LoopError: the program failed.
     """
-    arguments = ["train", "measure", str(checkpoint), *map(str, files[:2]), "--count", "4000"]
+    count = max(1, QUALITY_POSITIONS // len(files))
+    arguments = ["train", "measure", str(checkpoint), *map(str, files), "--count", str(count)]
     lines = program.run([*arguments, "--result-share", settings.result_share]).splitlines()
     found = [losses(line) for line in lines if "in integers" in line]
     found = [line for line in found if line]
-    return {key: round(sum(line[key] for line in found) / len(found), 4) for key in found[0]} if found else {}
+    columns = {key: [line[key] for line in found if key in line] for key in NAMES}
+    return {key: round(sum(values) / len(values), 4) for key, values in columns.items() if values}
 
 
 def clean(folder: Folder, number: int) -> None:
@@ -150,7 +156,7 @@ def _set_of(folder: Folder, number: int) -> Path:
 
 def losses(line: str) -> dict:
     """The figures of a line of `scorn train`."""
-    found = {key: re.search(rf"\b{key} (\d+\.\d+)", line) for key in ("policy", "kl", "value", "plies")}
+    found = {key: re.search(rf"\b{key} (\d+\.\d+)", line) for key in NAMES}
     return {key: float(match[1]) for key, match in found.items() if match} if found["kl"] else {}
 
 

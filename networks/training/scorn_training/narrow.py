@@ -77,7 +77,7 @@ def split(checkpoint: Checkpoint) -> dict[str, np.ndarray]:
 
 def drawn(scorn: str, data: str, positions: int) -> Batch:
     """A batch of the program's."""
-    flags = ["--batch", str(positions), "--only", "policy", "--result-share", "0"]
+    flags = ["--config", "", "--batch", str(positions), "--only", "policy", "--result-share", "0"]
     with subprocess.Popen([scorn, "train", "batches", "--data", f"{data}:1", *flags], stdout=subprocess.PIPE) as program:
         read_header(program.stdout, BATCHES, positions, 0)
         counts, body = next(read_frames(program.stdout, BATCHES.counts, pinned=False))

@@ -30,6 +30,7 @@ assert (DTYPE.itemsize, RANKED.itemsize) == (48, 64)
 POSITION_BYTES = 36  # board, state, ep, rule50 and flags: what a network's inputs are made of
 
 HELD_OUT = 1  # bit of flags: the position is never trained on
+EXACT = 2  # bit of flags: the result is that of tablebases (older files do not have it)
 NO_SCORE = -32768
 NO_RESULT = 255
 NO_PLIES = 65535

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +17,11 @@ except ImportError:  # Windows
     fcntl = None
 
 ENDLESS_STEPS, ENDLESS_MINUTES = sys.maxsize, 1e9
+
+# Ranges of the options of the trainers.
+COUNTS = ("threads", "batch", "save_every", "test_every", "log_every")
+NOT_NEGATIVE = ("warmup", "steps", "seed", "weight_decay", "decay_power", "value_weight", "plies_weight")
+MAX_RATE = 0.1  # AdamW and Muon change a weight by about the rate in a step
 
 # Of a checkpoint: step, positions, seconds; decay_step, decay_seconds and is_decay of a decay, and decay_end, the step
 # at which one of a sparse network has ended.
@@ -66,12 +73,34 @@ class Log:
                 self.path.parent.rmdir()
 
 
-def check_settings(args: argparse.Namespace, has_gpu: bool) -> None:
-    """Raises ValueError if the device is a GPU and there is none, or a decay has no end."""
-    if args.device.startswith("cuda") and not has_gpu:
+def check_settings(args: argparse.Namespace, gpus: int) -> None:
+    """Raises ValueError if a number is out of its range, the device is none of these GPUs, or a decay has no end."""
+    for name, value in vars(args).items():
+        check_number(f"--{name.replace('_', '-')}", name, value)
+    decay = getattr(args, "weight_decay", 0.0)
+    if args.rate * decay > 1:
+        raise ValueError(f"--weight-decay is {decay}: at --rate {args.rate} it must be at most {1 / args.rate:g}")
+    device = re.fullmatch(r"cpu|cuda(?::(\d+))?", args.device)
+    if not device:
+        raise ValueError(f"--device is {args.device}: it must be cpu, cuda or cuda:N")
+    if device[0] != "cpu" and not gpus:
         raise ValueError("PyTorch finds no NVIDIA GPU: use --device cpu")
+    if device[1] and int(device[1]) >= gpus:
+        raise ValueError(f"--device is {args.device}, but PyTorch finds {gpus} NVIDIA GPUs, from cuda:0 on")
     if args.decay and args.steps >= ENDLESS_STEPS and args.minutes >= ENDLESS_MINUTES:
         raise ValueError("a decay needs an end, where the learning rate reaches zero: set --minutes or --steps")
+
+
+def check_number(flag: str, name: str, value: object) -> None:
+    """Raises ValueError if the value of an option is out of its range."""
+    if name in COUNTS and value < 1:
+        raise ValueError(f"{flag} is {value}: it must be at least 1")
+    if name in NOT_NEGATIVE and not (value >= 0 and math.isfinite(value)):
+        raise ValueError(f"{flag} is {value}: it must be a number from 0 on")
+    if name == "minutes" and not (value > 0 and math.isfinite(value)):
+        raise ValueError(f"{flag} is {value}: it must be a number above 0")
+    if name == "rate" and not 0 < value <= MAX_RATE:
+        raise ValueError(f"{flag} is {value}: it must be above 0 and at most {MAX_RATE}")
 
 
 def check_decay(

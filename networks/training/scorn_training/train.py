@@ -33,7 +33,10 @@ from .runs import ENDLESS_MINUTES, ENDLESS_STEPS, Log, check_decay, check_settin
 def losses(
     network: nn.Module, mask: MoveMask, tokens: torch.Tensor, targets: Targets
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Cross-entropies of policy (over pseudo-legal moves) and value, and the Huber loss of the plies left."""
+    """Cross-entropies of policy (over pseudo-legal moves) and value, and the Huber loss of the plies left.
+
+    Each is a sum over positions, divided by the number of those that have such a target.
+    """
     logits, wdl, plies, open_lines = network(tokens)
     with torch.no_grad():
         allowed = mask(tokens, open_lines)
@@ -42,7 +45,7 @@ def losses(
     policy = -(targets.policy * F.log_softmax(logits, dim=1).gather(1, targets.index)).sum()
     policy = policy / targets.policy_weight.sum().clamp(min=1)
     value = -(targets.wdl * F.log_softmax(wdl, dim=1)).sum(dim=1)
-    value = (value * targets.value_weight).sum() / targets.value_weight.sum().clamp(min=1)
+    value = (value * targets.value_weight).sum() / targets.value_weight.count_nonzero().clamp(min=1)
     error = F.huber_loss(plies, targets.plies, reduction="none", delta=1.0)
     moves_left = (error * targets.plies_weight).sum() / targets.plies_weight.sum().clamp(min=1)
     return policy, value, moves_left
@@ -141,9 +144,9 @@ class Training:
         # Several processes (torchrun) share each batch. Each has one thread, which suits busy machines.
         self.world = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
+        check_settings(args, torch.cuda.device_count() if torch.cuda.is_available() else 0)
         if args.batch % self.world:
             raise ValueError(f"{self.world} processes cannot share a batch of {args.batch}: set another --batch")
-        check_settings(args, torch.cuda.is_available())
         self.kinds = {str(path): kind_of_test(path, args.data) for path in args.test}
         self.tested_step: int | None = None  # the step of the last test
         if self.world > 1:

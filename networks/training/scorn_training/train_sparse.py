@@ -55,7 +55,7 @@ class Training:
 
     def __init__(self, args: argparse.Namespace):
         self.args = args
-        check_settings(args, torch.cuda.is_available())
+        check_settings(args, torch.cuda.device_count() if torch.cuda.is_available() else 0)
         # TensorFloat-32: its 10 bits of mantissa are finer than the 8 bits of the quantised weights.
         torch.set_float32_matmul_precision("high")
         self.device = torch.device(args.device)

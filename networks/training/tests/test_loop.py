@@ -564,6 +564,26 @@ def test_settings_are_in_the_order_of_the_phases():
     assert {name: settings.first_use(name) for name in known} == known
 
 
+class MeasuringProgram(FakeProgram):
+    """Has the losses of each file: the next number; no plies in the second."""
+
+    def run(self, arguments: list[str]) -> str:
+        super().run(arguments)
+        files = [argument for argument in arguments if argument.endswith(".vis")]
+        line = "{}: policy {}.0 kl {}.0 top-1 5.00 % (9) value 0.5 (floor 0.5) |q error| 0.1 (9) plies {} in integers"
+        return "\n".join(line.format(file, at, at, "-" if at == 2 else "0.4") for at, file in enumerate(files, 1))
+
+
+def test_losses_are_those_of_a_sample_of_all_games():
+    program = MeasuringProgram()
+    files = [Path(f"{at}.vis") for at in range(5)]
+    found = learning.quality(settings.Settings(), program, Path("checkpoint"), files)
+    assert found == {"policy": 3.0, "kl": 3.0, "value": 0.5, "plies": 0.4}
+    measured = program.call("train", "measure")
+    assert measured[3:8] == [str(file) for file in files]
+    assert int(value_of(measured, "--count")) * len(files) == learning.QUALITY_POSITIONS
+
+
 def test_lines_of_the_program_are_understood():
     line = "x.vis: policy 3.4 kl 1.25 top-1 5.00 % (9) value 0.9 (floor 0.5) |q error| 0.1 (9) plies 0.4 in integers"
     assert learning.losses(line) == {"policy": 3.4, "kl": 1.25, "value": 0.9, "plies": 0.4}

@@ -17,7 +17,7 @@ import torch
 from scorn_training import batches, sparse
 from scorn_training.batches import Feeder
 from scorn_training.files import write_whole
-from scorn_training.narrow import narrow, split
+from scorn_training.narrow import drawn, narrow, split
 from scorn_training.train_sparse import Training, arguments, text_of
 
 SHAPE = sparse.Shape(policy=64, value=64, hidden=4, stages=2)
@@ -178,6 +178,30 @@ def test_a_run_that_cannot_start_gives_the_reason(tmp_path: Path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("--rate 1e9", "--rate is 1000000000.0: it must be above 0 and at most 0.1"),
+        ("--rate 0", "--rate is 0.0"),
+        ("--weight-decay -1", "--weight-decay is -1.0: it must be a number from 0 on"),
+        ("--weight-decay 2e3", "--weight-decay is 2000.0: at --rate 0.001 it must be at most 1000"),
+        ("--minutes -1", "--minutes is -1.0"),
+        ("--plies-weight -1", "--plies-weight is -1.0"),
+        ("--steps -1", "--steps is -1"),
+        ("--log-every 0", "--log-every is 0: it must be at least 1"),
+        ("--device cuda:x", "--device is cuda:x: it must be cpu, cuda or cuda:N"),
+    ],
+)
+def test_settings_out_of_range_leave_the_checkpoint(tmp_path: Path, setting: str, message: str):
+    path = tmp_path / "checkpoint"
+    checkpoint().save(path)
+    before = path.read_bytes()
+    usual = ["--folder", str(tmp_path), "--data", "x.rec:1", "--device", "cpu"]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Training(arguments([*usual, *setting.split()]))
+    assert path.read_bytes() == before and [file.name for file in tmp_path.iterdir()] == ["checkpoint"]
+
+
 def test_a_decay_continues_in_its_own_folder_and_never_starts_in_that_of_another_run(tmp_path: Path):
     main, end, other = (tmp_path / name / "checkpoint" for name in ("main", "end", "other"))
     for path, step in [(main, 7), (other, 5)]:
@@ -246,6 +270,18 @@ def test_weights_that_do_not_fit_on_the_disk_are_an_error_that_says_so(tmp_path:
 def test_the_log_contains_means():
     assert text_of([6, 4, 3, 2, 2, 4, 6]) == "policy 3.0000 kl 2.0000 value 1.0000 plies 0.5000"
     assert text_of([0] * 7) == "policy 0.0000 kl 0.0000 value 0.0000 plies 0.0000"
+
+
+def test_a_configuration_file_has_no_effect_on_the_batch_of_products(tmp_path: Path):
+    header = json.dumps({"format": "scorn-batches-2", "inputs": 5026, "rows": 8254, "batch": 2, "from": 0})
+    (tmp_path / "stream").write_bytes(header.encode() + b"\n" + two_positions())
+    script = tmp_path / "scorn"
+    script.write_text(
+        f"#!{sys.executable}\nimport sys\nat = sys.argv.index('--config')\nassert sys.argv[at + 1] == ''\n"
+        f"sys.stdout.buffer.write(open({str(tmp_path / 'stream')!r}, 'rb').read())\n"
+    )
+    script.chmod(0o755)
+    assert drawn(str(script), "x.rec", 2).policy_count == 2
 
 
 @pytest.mark.parametrize("inputs", list(sparse.POLICY_ROWS))

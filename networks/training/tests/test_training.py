@@ -1,5 +1,6 @@
 """Tests of the parts that must agree with the engine: planes, policy indices, masks, export."""
 
+import gzip
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from scorn_training import dense, model, play, policy, records, selfplay, train, verify
+from scorn_training import dense, evaluate, human_books, model, play, policy, records, selfplay, train, verify
 from scorn_training.batches import Targets, is_held_out
 from scorn_training.export import export
 from scorn_training.export import main as export_main
@@ -102,7 +103,7 @@ E4, D4 = 12 | 28 << 6, 11 | 27 << 6
 
 
 def test_the_policy_loss_counts_every_move_with_a_share():
-    tokens = model.features(torch.from_numpy(records.positions(np.concatenate([record_of(chess.Board())] * 2))))
+    tokens = model.features(start_positions(2))
     e4, d4 = (int(policy.PACKED_TO_INDEX[move]) for move in (E4, D4))
     index = torch.tensor([[e4, d4, e4], [0, 0, 0]])
     shares = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
@@ -113,6 +114,65 @@ def test_the_policy_loss_counts_every_move_with_a_share():
     chances = logits.masked_fill(~mask(tokens, open_lines), -30.0).log_softmax(dim=1)[0]
     expected = -(chances[e4] + chances[d4]) / 2
     assert train.losses(network, mask, tokens, targets)[0].item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def start_positions(count: int) -> torch.Tensor:
+    return torch.from_numpy(records.positions(np.concatenate([record_of(chess.Board())] * count)))
+
+
+def values_only(weights: list[float], wdl: tuple[float, float, float] = (0.0, 0.0, 1.0)) -> Targets:
+    """Targets of positions that have a value of this weight, and nothing else."""
+    count = len(weights)
+    zeros = torch.zeros(count)
+    index, shares = torch.zeros((count, 1), dtype=torch.long), torch.zeros((count, 1))
+    return Targets(index, shares, zeros, torch.tensor([wdl] * count), torch.tensor(weights), zeros, zeros)
+
+
+def test_the_value_loss_counts_a_result_by_its_weight():
+    network, mask = random_network(), model.MoveMask()
+    tokens = model.features(start_positions(2))
+
+    def value(*weights: float) -> float:
+        return train.losses(network, mask, tokens, values_only(list(weights)))[1].item()
+
+    whole = value(1, 1)
+    # Also where no position of the batch has more than a result.
+    assert value(0.1, 0.1) == pytest.approx(0.1 * whole, rel=1e-5)
+    assert value(1, 0.1) == pytest.approx(0.55 * whole, rel=1e-5)
+    # A position without a value target does not count.
+    assert value(1, 0) == pytest.approx(whole, rel=1e-5)
+    assert value(0, 0) == 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_no_position_has_is_not_measured():
+    network = random_network()
+    some = evaluate.measure(network, [(start_positions(3), values_only([1, 1, 0]))])
+    assert (some["positions"], some["policy"], some["top1"]) == (3, None, None)
+    text = evaluate.summary(some)
+    assert re.fullmatch(r"policy - top-1 - value \d.*\(floor .*\) W/D/L \d.* % \|q error\| \d.*", text), text
+    none = [(start_positions(1), values_only([0]))]
+    text = "policy - top-1 - value - (floor -) W/D/L - |q error| -"
+    assert evaluate.summary(evaluate.measure(network, none)) == text
+    assert evaluate.calibration(network, none) == ""
+
+
+def test_openings_may_be_packed_and_other_files_are_named(tmp_path: Path):
+    epd = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq -"
+    for name, text in [("x.epd", f"{epd}\n"), ("x.pgn", "1. e4 e5 *\n")]:
+        (tmp_path / name).write_text(text)
+        plain = list(human_books.openings(tmp_path / name))
+        assert len(plain) == 1
+        packed = tmp_path / f"{name}.gz"
+        packed.write_bytes(gzip.compress(text.encode()))
+        assert list(human_books.openings(packed)) == plain
+        for damaged in (packed.read_bytes()[:-9], text.encode()):
+            packed.write_bytes(damaged)
+            with pytest.raises(ValueError, match=f"{name}.gz is neither text nor text packed as .gz"):
+                list(human_books.openings(packed))
+    (tmp_path / "x.epd").write_bytes(gzip.compress(b"x"))
+    with pytest.raises(ValueError, match="x.epd is neither text.*unpack it first"):
+        list(human_books.openings(tmp_path / "x.epd"))
 
 
 def test_features_are_those_of_the_board():
@@ -283,6 +343,33 @@ def test_wrong_arguments_are_reported_before_the_training(tmp_path: Path, capsys
         with pytest.raises(SystemExit):
             train.arguments(["--folder", "x", "--data", "x.rec:1", "--config", config])
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("--rate 1e9", "--rate is 1000000000.0: it must be above 0 and at most 0.1"),
+        ("--rate -1", "--rate is -1.0: it must be above 0"),
+        ("--rate nan", "--rate is nan"),
+        ("--minutes -1", "--minutes is -1.0: it must be a number above 0"),
+        ("--minutes inf", "--minutes is inf"),
+        ("--value-weight -1", "--value-weight is -1.0: it must be a number from 0 on"),
+        ("--plies-weight nan", "--plies-weight is nan"),
+        ("--decay-power -1", "--decay-power is -1.0"),
+        ("--steps -1", "--steps is -1: it must be a number from 0 on"),
+        ("--warmup -5", "--warmup is -5"),
+        ("--seed -1", "--seed is -1"),
+        ("--batch 0", "--batch is 0: it must be at least 1"),
+        ("--threads 0", "--threads is 0"),
+        ("--save-every 0", "--save-every is 0"),
+        ("--test-every 0", "--test-every is 0"),
+        ("--device foo", "--device is foo: it must be cpu, cuda or cuda:N"),
+    ],
+)
+def test_settings_out_of_range_are_refused(tmp_path: Path, setting: str, message: str):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        run_training(tmp_path / "run", *program(tmp_path), *setting.split())
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_network_of_another_shape_is_refused(tmp_path: Path):

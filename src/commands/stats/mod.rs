@@ -1,6 +1,7 @@
 //! `scorn stats`: statistics of games as text, as JSON, and as a page with the figures of the paper on
 //! search-contempt drawn from these games.
 
+mod folder;
 mod page;
 mod text;
 
@@ -13,7 +14,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 
-use self::{page::page, text::text};
+use self::{folder::FolderFiles, page::page, text::text};
 use crate::{
     commands::progress,
     dataset::searched::is_searched,
@@ -29,7 +30,7 @@ use crate::{
     player::Load,
     selfplay::{
         controller::{self, Step},
-        store::{BALANCE, UNFINISHED},
+        store::BALANCE,
     },
     stats::games::{GameStats, Summary},
     terminal,
@@ -58,7 +59,7 @@ const SAMPLE_SEED: u64 = 1;
 #[command(after_long_help = EXAMPLES)]
 pub struct StatsArgs {
     /// PGN files; may be .gz or .zst; "-" is standard input. Also record files of self-play (positions-*.vis), or a
-    /// folder, whose games and records count as one file.
+    /// folder, whose games and records count as one file (in the folder of a self-play run, those of its parts).
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Print one JSON object.
@@ -248,27 +249,12 @@ pub fn run(args: &StatsArgs, layers: &Layers, load: &Load) -> Result<()> {
     Ok(())
 }
 
-/// File name endings of games and records in a folder.
-const IN_FOLDER: [&str; 4] = [".pgn", ".pgn.gz", ".pgn.zst", ".vis"];
-
-/// The files of a folder that are read.
-fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
-    let files = files::of_folder(folder, &IN_FOLDER);
-    match folder.join(UNFINISHED).is_dir() {
-        true => files.context(
-            "no part of this self-play run is complete: continue it with --resume, or use a smaller --games-per-file",
-        ),
-        false => files,
-    }
-}
-
 /// The files that are read, those of folders included: none of them may be the page.
 fn inputs(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut inputs = Vec::new();
     for path in paths {
         if path.is_dir() {
-            inputs.extend(files_of(path)?);
-            inputs.push(path.join(BALANCE));
+            inputs.extend(FolderFiles::of(path)?.inputs(path));
         } else {
             inputs.push(path.clone());
         }
@@ -290,7 +276,14 @@ fn count(path: &Path, judge: Option<&Judge>, deep_sample: usize) -> Result<Count
     let files = match path.is_dir() {
         true => {
             counted.path = controllers_path(path)?;
-            files_of(path)?
+            let found = FolderFiles::of(path)?;
+            for file in found.foreign {
+                terminal::eprint_line(format_args!(
+                    "scorn: {} belongs to no part of this self-play run: left out",
+                    file.display()
+                ));
+            }
+            found.files
         }
         false => vec![path.to_owned()],
     };

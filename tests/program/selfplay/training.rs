@@ -46,9 +46,8 @@ fn an_independent_reader_reads_every_field_of_chunks() {
         .collect();
     let checked = scorn(&["chunk", "--json"], &chunks);
     ok(&checked);
+    folders_are_searched_for_chunks(&out, &checked.stdout);
     // The summary gives the same numbers.
-    let of_folder = scorn(&["chunk", "--json"], &[out.join("lc0")]);
-    assert_eq!(of_folder.stdout, checked.stdout);
     let summary: Value = serde_json::from_slice(&checked.stdout).unwrap();
     assert_eq!(
         (&summary["chunks"], &summary["bad"]),
@@ -116,7 +115,8 @@ fn version_7_is_version_6_with_the_next_two_moves() {
             assert_eq!(&chunk::read(&bytes).unwrap()[0], new);
             // A chunk has one version.
             old.write(&mut bytes);
-            assert!(chunk::read(&bytes).is_err());
+            let error = chunk::read(&bytes).unwrap_err().to_string();
+            assert!(error.contains("position 2 has version 6"), "{error}");
         }
     }
     let file = folder.path().join("7/lc0/game_000000000.gz");
@@ -133,6 +133,24 @@ fn version_7_is_version_6_with_the_next_two_moves() {
     let output = scorn(&["chunk"], &[path]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("position 1: the next moves are [1858"));
+}
+
+/// Whether the summary of a run's chunks is that of its folder, too, and an argument without chunks hides nothing.
+fn folders_are_searched_for_chunks(run: &Path, summary: &[u8]) {
+    for folder in [run.join("lc0"), run.to_owned()] {
+        assert_eq!(scorn(&["chunk", "--json"], &[folder]).stdout, summary);
+    }
+    let empty = run.with_file_name("empty");
+    fs::create_dir(&empty).unwrap();
+    let mixed = scorn(&["chunk"], &[empty, run.to_owned()]);
+    assert_eq!(mixed.status.code(), Some(1));
+    assert!(text(&mixed.stdout).starts_with("4 chunks, "));
+    let error = text(&mixed.stderr);
+    assert!(
+        error.contains("empty: this folder has no file that ends in .gz")
+            && error.contains("1 of 5 files are invalid"),
+        "{error}"
+    );
 }
 
 fn a_damaged_chunk_is_named(folder: &Path, mut bad: ChunkPosition) {
