@@ -96,9 +96,9 @@ impl TrapRecord {
         self.cost <= MAX_COST && loss >= MIN_LOSS && self.mistake.worth() >= MIN_WORTH
     }
 
-    /// The evidence in words, in per cent of a point: `the reply Nxe4 looks natural (38 % by the model of a player rated
-    /// 1900), but loses 27 % of a point (Be7 is best); such moves are played in 6 % of cases; setting the trap costs
-    /// 1 %`.
+    /// The evidence in words, in per cent of a point: `the reply Nxe4 looks natural (38 % by the model of a player
+    /// rated 1900), but loses 27 % of a point (Be7 is best); such moves are played in 6 % of cases; setting the trap
+    /// costs 1 %`.
     pub fn text(&self) -> String {
         let mistake = &self.mistake;
         let [policy, share] = [mistake.policy, mistake.p].map(|part| 100.0 * part);

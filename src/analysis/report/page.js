@@ -32,8 +32,8 @@
   /** White's expected score from wins and losses in per mille. */
   const expected = ([win, loss]) => 50 + (win - loss) / 20;
 
-  // A line: [its moves in UCI's notation, in SAN, practical chances or 0, chances against best replies, moves to mate or
-  // 0]; chances and mates are White's.
+  // A line: [its moves in UCI's notation, in SAN, practical chances or 0, chances against best replies, moves to mate
+  // or 0]; chances and mates are White's.
   const bestPlay = (line) => line[3];
   const uciOf = (line) => line[0].split(" ");
   /** The best line of a position, which is the first. */
