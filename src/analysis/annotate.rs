@@ -4,8 +4,7 @@ use shakmaty::Color;
 
 use super::{
     record::{LineRecord, PositionRecord},
-    review::{GameReview, ReviewedMove, TrapMoment, best_objectively, objective_wdl, wl},
-    traps::TrapRecord,
+    review::{GameReview, ReviewedMove, best_objectively, objective_wdl, wl},
 };
 use crate::pgn::write::{GameText, white_eval, white_wdl};
 
@@ -66,24 +65,8 @@ fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>, times: &str)
         parts.push(format!("{}.{better}", judgement.text()));
     }
     parts.extend(reviewed.natural().map(|text| text + "."));
-    if let Some(moment) = reviewed.trap {
-        parts.push(trap_comment(reviewed, moment));
-    }
+    parts.extend(reviewed.trap_text().map(|text| text + "."));
     parts.join(" ")
-}
-
-/// `It sets a trap: Nxe4 looks natural (38 % by the model of a player rated 1900), but loses 27 % of a point (Be7 is
-/// best); such moves are played in 6 % of cases; Nd5 costs 1 %.`
-fn trap_comment(reviewed: &ReviewedMove, moment: TrapMoment) -> String {
-    let evidence = reviewed.trap_record().map(TrapRecord::text);
-    match (moment, evidence) {
-        (TrapMoment::Missed, Some(evidence)) => {
-            let san = reviewed.trap_record().map_or("", |trap| &trap.san);
-            format!("It {}, {san}: {evidence}.", moment.text())
-        }
-        (_, Some(evidence)) => format!("It {}: {evidence}.", moment.text()),
-        _ => format!("It {}.", moment.text()),
-    }
 }
 
 /// The evaluation for White, in pawns or moves to mate.

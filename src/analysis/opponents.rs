@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
+    path::Path,
     sync::Arc,
 };
 
@@ -63,19 +64,11 @@ impl Opponents {
         }
     }
 
-    /// Who models one side of a position, in words: `a player rated 1500`, or the name of a network.
-    pub fn describe(&self, item: &Item, side: Color) -> String {
-        let weights = weights(&self.base.options, item, side);
-        match human_rating(&weights) {
-            Some(rating) => format!("a player rated {rating}"),
-            None => weights,
-        }
-    }
-
-    /// The rating of the modelled player of one side, as far as it is known.
-    pub fn rating(&self, item: &Item, side: Color) -> u32 {
-        let modelled = human_rating(&weights(&self.base.options, item, side));
-        modelled.or(rating_in(item, side)).unwrap_or(UNKNOWN_RATING)
+    /// Who models one side of a position, in words, and the rating of that player, as far as it is known.
+    pub fn describe(&self, item: &Item, side: Color) -> (String, u32) {
+        let options = &self.base.options;
+        let model = described(&weights(options, item, side));
+        (model, rating(options, item, side))
     }
 
     /// The moves that the model of the side to move plays after `history`, a game with the players of `item`, and
@@ -105,6 +98,22 @@ pub fn weights(options: &Options, item: &Item, side: Color) -> String {
     let rating = rating_in(item, side).unwrap_or(UNKNOWN_RATING);
     let rating = rating.clamp(*HUMAN_RATINGS.start(), *HUMAN_RATINGS.end());
     human_name((rating + RATING_STEP / 2) / RATING_STEP * RATING_STEP)
+}
+
+/// A model in words: `a player rated 1500`, or the name of a network's file, without its folder: comments and pages are
+/// published.
+pub fn described(weights: &str) -> String {
+    match (human_rating(weights), Path::new(weights).file_name()) {
+        (Some(rating), _) => format!("a player rated {rating}"),
+        (None, Some(name)) => name.to_string_lossy().into_owned(),
+        (None, None) => weights.to_owned(),
+    }
+}
+
+/// The rating of the modelled player of one side, as far as it is known.
+pub fn rating(options: &Options, item: &Item, side: Color) -> u32 {
+    let modelled = human_rating(&weights(options, item, side));
+    modelled.or(rating_in(item, side)).unwrap_or(UNKNOWN_RATING)
 }
 
 /// The rating of one side by the game's tags.
@@ -148,8 +157,19 @@ mod tests {
         assert_eq!(of(&options, Color::White), human_name(1250));
         options.set("OpponentWeights", "maia.pb.gz").unwrap();
         assert_eq!(of(&options, Color::Black), "maia.pb.gz");
+        // A model that is named has the rating of the tag, unless it is the model of a rating.
+        assert_eq!(rating(&options, &item, Color::White), 1449);
+        options.set("OpponentWeights", "").unwrap();
+        assert_eq!(rating(&options, &item, Color::White), 1250);
         let unrated = crate::analysis::input::from_fen("startpos").unwrap();
         let of_unrated = weights(&Options::default(), &unrated, Color::White);
         assert_eq!(of_unrated, human_name(1900));
+    }
+
+    #[test]
+    fn a_model_is_described_without_its_folder() {
+        assert_eq!(described(&human_name(1500)), "a player rated 1500");
+        assert_eq!(described("nets/maia-1100.pb.gz"), "maia-1100.pb.gz");
+        assert_eq!(described("<built in dense>"), "<built in dense>");
     }
 }

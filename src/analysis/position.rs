@@ -25,7 +25,7 @@ use crate::{
     hashing::mix,
     network::Value,
     odds::Signature,
-    options::Options,
+    options::{ContemptMode, Options},
     player::{Player, contempt_side},
     search::{
         Job, Limits, MoveStat, Outcome, PvLine, REPORT_INTERVAL, Report, Reporter, Score, Silent,
@@ -58,6 +58,11 @@ const LOOKED_AT: usize = 3;
 /// The effort of the searches that confirm a trap. With that of a position, a move can seem to cost nothing because the
 /// refutation, or a much better move, lies a little deeper.
 const CONFIRMING: f64 = 10.0;
+
+/// Whether these options have a practical search beside the plain one.
+pub fn has_practical_search(options: &Options) -> bool {
+    !options.is_plain_puct() && options.contempt_mode != ContemptMode::Disable
+}
 
 /// The plain search of a position and what follows from it.
 #[derive(Clone)]
@@ -159,8 +164,7 @@ impl Analyzer {
         let mut outcome = self
             .practical(item, &[], 1.0, &mut collector)
             .with_context(|| format!("analysing {}", item.name))?;
-        let job = self.job(&item.history, 1.0);
-        let is_plain = job.contempt_side.is_none() || self.player.options.is_plain_puct();
+        let is_plain = !has_practical_search(&self.player.options);
         if self.opponents.is_some()
             && !is_plain
             && let Some(line) = self.played_alone(item, &outcome.report, &collector.stats)?
@@ -406,7 +410,7 @@ impl Analyzer {
             return Ok(None);
         };
         let mut likely = opponents.policy(item, history)?;
-        let (model, rating) = (opponents.describe(item, side), opponents.rating(item, side));
+        let (model, rating) = opponents.describe(item, side);
         likely.retain(|(m, p)| *p >= traps::MIN_POLICY && best.pv.first() != Some(m));
         likely.sort_by(|a, b| b.1.total_cmp(&a.1));
         let (position, chess960) = (history.position(), self.is_chess960(item));

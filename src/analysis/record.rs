@@ -67,7 +67,7 @@ pub struct PositionRecord {
     pub moves: Vec<MoveRecord>,
 }
 
-/// When a search found the solution, to within the interval of its reports.
+/// When a search found the solution, to within a batch.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct SolutionRecord {
     /// Visits of the root.
@@ -92,7 +92,8 @@ pub struct LineRecord {
     pub objective: Option<ObjectiveRecord>,
     /// Visits of the first move.
     pub nodes: u64,
-    /// The moves.
+    /// The moves: those of the practical search, or of the plain one if it is the only one that visited the first
+    /// move. In a reviewed game, the played move is followed by the best line of the next position.
     pub pv: Vec<String>,
     /// The moves in standard algebraic notation.
     pub san: Vec<String>,
@@ -305,6 +306,13 @@ impl LineRecord {
     /// The score as text, or the moves to the mate if there is one.
     pub fn score_text(&self) -> String {
         score_text(self.mate, self.score)
+    }
+
+    /// Whether no search has visited the move, and none has proven that it mates: its values are the network's guess.
+    pub fn is_guess(&self) -> bool {
+        let objective = self.objective.as_ref();
+        let (nodes, mate) = objective.map_or((0, None), |found| (found.nodes, found.mate));
+        self.nodes + nodes == 0 && self.mate.or(mate).is_none()
     }
 }
 

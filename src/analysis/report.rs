@@ -7,7 +7,9 @@ use shakmaty::{Color, EnPassantMode, fen::Fen};
 
 use super::{
     record::{LineRecord, PositionRecord},
-    review::{GameReview, Judgement, ReviewedMove, TrapMoment, best_objectively, values},
+    review::{
+        GameReview, Judgement, ReviewedMove, TrapMoment, best_objectively, objective_wdl, values,
+    },
 };
 use crate::stats::page::{Script, document};
 
@@ -34,6 +36,7 @@ pub fn page(games: &[GameReview], source: &str, search_settings: &str) -> Result
     let data = json!({
         "source": source,
         "how": format!("{search_settings}; Scorn {}", env!("CARGO_PKG_VERSION")),
+        "practical": games.iter().any(has_practical_values),
         "games": games.iter().map(game).collect::<Vec<_>>(),
     });
     let data = serde_json::to_string(&data)?;
@@ -57,6 +60,12 @@ fn as_script(module: &str) -> Option<String> {
         .split(',')
         .find_map(|export| export.strip_suffix(" as Chessground"))?;
     Some(format!("(()=>{{{code}globalThis.Chessground={name};}})();"))
+}
+
+/// Whether there was a search beside the plain one.
+fn has_practical_values(review: &GameReview) -> bool {
+    let mut lines = review.moves.iter().flat_map(|m| &m.record.lines);
+    lines.any(|line| line.objective.is_some())
 }
 
 fn game(review: &GameReview) -> Value {
@@ -109,14 +118,14 @@ fn reviewed_move(reviewed: &ReviewedMove) -> Value {
     if let Some(trap) = trap {
         value["t"] = trap.into();
     }
-    if let Some(trap) = reviewed.trap_record() {
-        value["e"] = trap.text().into();
+    if let Some(text) = reviewed.trap_text() {
+        value["e"] = text.into();
     }
     value
 }
 
 /// Lines, the best one first: moves in UCI's notation and in SAN, chances of White and Black against the likely
-/// replies (0 if they are not known), those against best replies (0 if they are the same), White's moves to mate or 0.
+/// replies (0 if they are not known), those against best replies, White's moves to mate or 0.
 fn lines(record: &PositionRecord, turn: Color) -> Vec<Value> {
     // Draws follow from wins and losses.
     let white = |[win, _, loss]: [u32; 3]| turn.fold_wb([win, loss], [loss, win]);
@@ -124,25 +133,20 @@ fn lines(record: &PositionRecord, turn: Color) -> Vec<Value> {
         let shown = |moves: &[String]| moves[..moves.len().min(LINE_MOVES)].join(" ");
         let objective = line.objective.as_ref();
         let mate = objective.map_or(line.mate, |found| found.mate);
-        let practical = match line.nodes {
-            0 => json!(0),
-            _ => json!(white(line.wdl)),
+        let practical = match line.nodes > 0 && objective.is_some() {
+            true => json!(white(line.wdl)),
+            false => json!(0),
         };
         json!([
             shown(&line.pv),
             shown(&line.san),
             practical,
-            objective.map_or(json!(0), |found| json!(white(found.wdl))),
+            white(objective_wdl(line)),
             turn.fold_wb(1, -1) * mate.unwrap_or(0),
         ])
     };
     let best = best_objectively(record);
-    // Neither search has visited the move: its value would be a guess.
-    let is_guess = |line: &LineRecord| {
-        let is_played = line.pv.first() == record.played.as_ref();
-        let visits = line.objective.as_ref().map_or(0, |found| found.nodes);
-        line.nodes + visits == 0 && !is_played
-    };
+    let is_guess = |line: &LineRecord| line.is_guess() && line.pv.first() != record.played.as_ref();
     let is_best = |other: &&LineRecord| best.is_some_and(|best| std::ptr::eq(best, *other));
     let mut others: Vec<&LineRecord> = record
         .lines

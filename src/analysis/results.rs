@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    fs::File,
+    fs::{self, File},
     io::{BufReader, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
@@ -23,10 +23,12 @@ use crate::{
     },
 };
 
-/// A file of results, or a stream without earlier results.
+/// A file of results, or a stream without earlier results. A new file in which nothing is written is removed.
 pub struct ResultFile {
     /// The name for messages.
     name: String,
+    /// The place of a file that was not there before.
+    new: Option<PathBuf>,
     to: Box<dyn Write>,
     earlier: EarlierResults,
     /// Whether a later run can continue it.
@@ -85,6 +87,7 @@ impl ResultFile {
     /// # Errors
     /// When the file cannot be opened, is an input, holds other data, or is being written by another process.
     pub fn open(path: &Path, inputs: &[PathBuf], keep_records: bool) -> Result<ResultFile> {
+        let is_new = !path.exists();
         let (to, earlier, can_be_continued): (Box<dyn Write>, _, _) =
             match open_stream(path, inputs)? {
                 Stream::Plain(to) => (Box::new(to), EarlierResults::default(), false),
@@ -95,6 +98,7 @@ impl ResultFile {
             };
         Ok(ResultFile {
             name: path.display().to_string(),
+            new: is_new.then(|| path.to_owned()),
             to,
             earlier,
             can_be_continued,
@@ -176,6 +180,16 @@ impl ResultFile {
             .write_all(text.as_bytes())
             .and_then(|()| self.to.flush())
             .context("cannot write the analysis")
+    }
+}
+
+impl Drop for ResultFile {
+    fn drop(&mut self) {
+        // The file is still locked.
+        let is_empty = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.len() == 0);
+        if let Some(path) = self.new.take_if(|path| is_empty(path)) {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! Moves are judged by their loss against best replies, which a plain search of every position gives. A trap is a reply
 //! that a share of players plays and that loses (see [`traps`]); the few with the largest product are reported.
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
 use shakmaty::{Color, EnPassantMode, KnownOutcome, Position, fen::Fen, san::SanPlus};
 
@@ -31,6 +31,10 @@ const MISSED_FACTOR: f32 = 1.5;
 /// If the search after a move finds it better by this much W-L than the best move by the search before it, the position
 /// before it has that value, too. Smaller differences are within the error of both.
 const MIN_OVERLOOKED: f32 = 0.1;
+
+/// At most this many moves of a line that goes on with the next position's: where every move of a game is the best one,
+/// that is the whole game.
+const MAX_LINE: usize = 32;
 
 /// The quality of a bad move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -320,9 +324,9 @@ impl ReviewedMove {
         }
     }
 
-    /// Replaces the value of the played move against best replies by what the search after it found, which had more
-    /// visits. If that is clearly more than the value of the position, the move is the best one.
-    fn take_value_of_next(&mut self, next: &PositionRecord) {
+    /// Gives the line of the played move what the search after it found, which had more visits: its best line, and its
+    /// value against best replies. If that is clearly more than the value of the position, the move is the best one.
+    fn take_line_of_next(&mut self, next: &PositionRecord) {
         let Some(line) = best_objectively(next) else {
             return;
         };
@@ -332,56 +336,92 @@ impl ReviewedMove {
         let found = wl([loss, draw, win]);
         let best = self.objective();
         let is_overlooked = best.is_some_and(|best| is_overlooked(best, found));
-        let value = ObjectiveRecord {
+        let after = |own: &String, rest: &[String]| {
+            let moves = iter::once(own).chain(rest).take(MAX_LINE);
+            moves.cloned().collect()
+        };
+        let line = LineRecord {
             // Not known: not every unit of ScoreType is turned around by a sign, and reviews show W-L.
             score: None,
             // The winner's moves are counted; if the winner made the move, it is one more.
             mate: mate.map(|n| if n > 0 { -n } else { 1 - n }),
             wdl: [loss, draw, win],
-            gain: 0.0,
+            objective: None,
             nodes: next.nodes,
+            pv: after(&self.uci, &line.pv),
+            san: after(&self.san, &line.san),
         };
-        self.set_objective(value, is_overlooked);
+        self.set_line(line, is_overlooked);
     }
 
-    /// Replaces the value of the played move against best replies by that of a draw, if the move ends the game with
-    /// one: a search may not have visited it.
-    fn take_value_of_draw(&mut self) {
-        if self.end_value == Some(0.0) {
-            let value = ObjectiveRecord {
-                score: None,
-                mate: None,
-                wdl: [0, 1000, 0],
-                gain: 0.0,
-                nodes: 1,
-            };
-            self.set_objective(value, false);
+    /// Gives the line of the played move the value of the end, if the move ends the game: a search may not have visited
+    /// it.
+    fn take_line_of_end(&mut self) {
+        let Some(value) = self.end_value else { return };
+        let is_mate = value < 0.0;
+        let line = LineRecord {
+            score: None,
+            mate: is_mate.then_some(1),
+            wdl: if is_mate { [1000, 0, 0] } else { [0, 1000, 0] },
+            objective: None,
+            nodes: 1,
+            pv: vec![self.uci.clone()],
+            san: vec![self.san.clone()],
+        };
+        self.set_line(line, false);
+    }
+
+    /// Sets the line of the played move, with this value against best replies. A move that is the best one already
+    /// keeps its value, unless the search overlooked how good it is (`is_overlooked`): then it has this value, and is
+    /// the best move. The practical value is at least that: the side that moves may also play for best replies, and the
+    /// search of this position may have missed what the one after it found.
+    fn set_line(&mut self, found: LineRecord, is_overlooked: bool) {
+        if self.record.lines.is_empty() {
+            return;
         }
-    }
-
-    /// Sets the value of the played move against best replies. A move that is the best one already keeps its value,
-    /// unless the search overlooked how good it is (`is_overlooked`): then it has this value, and is the best move. The
-    /// practical value is at least that: the side that moves may also play for best replies, and the search of this
-    /// position may have missed what the one after it found.
-    fn set_objective(&mut self, value: ObjectiveRecord, is_overlooked: bool) {
         let is_kept = self.is_best() && !is_overlooked;
-        let uci = self.uci.clone();
-        let mut lines = self.record.lines.iter_mut();
-        let played = lines.find(|line| line.pv.first() == Some(&uci));
-        if let (Some(line), false) = (played, is_kept)
-            && let Some(objective) = &mut line.objective
-        {
-            if is_overlooked {
-                self.record.objective_best = Some(uci);
-            }
-            if wl(line.wdl) < wl(value.wdl) {
-                (line.wdl, line.mate, line.score) = (value.wdl, value.mate, value.score);
-            }
-            *objective = ObjectiveRecord {
-                gain: wl(line.wdl) - wl(value.wdl),
-                ..value
-            };
+        if is_overlooked {
+            self.record.objective_best = Some(self.uci.clone());
         }
+        let mut lines = self.record.lines.iter_mut();
+        let Some(line) = lines.find(|line| line.pv.first() == Some(&self.uci)) else {
+            // Without search-contempt there are only the best lines.
+            self.record.lines.push(found);
+            return;
+        };
+        (line.pv, line.san) = (found.pv, found.san);
+        if is_kept {
+            return;
+        }
+        if line.objective.is_none() || wl(line.wdl) < wl(found.wdl) {
+            (line.wdl, line.mate, line.score) = (found.wdl, found.mate, found.score);
+        }
+        match &mut line.objective {
+            Some(objective) => {
+                *objective = ObjectiveRecord {
+                    score: found.score,
+                    mate: found.mate,
+                    wdl: found.wdl,
+                    gain: wl(line.wdl) - wl(found.wdl),
+                    nodes: found.nodes,
+                }
+            }
+            None => line.nodes = found.nodes,
+        }
+    }
+
+    /// The trap in words, with the evidence if the move sets or misses one: `It sets a trap: the reply Nxe4 looks
+    /// natural (...)`, `It misses a trap, Nd5: the reply Nxe4 looks natural (...)`, `It falls into the trap`.
+    pub fn trap_text(&self) -> Option<String> {
+        let moment = self.trap?;
+        let mut text = format!("It {}", moment.text());
+        if let Some(trap) = self.trap_record() {
+            if moment == TrapMoment::Missed {
+                text += &format!(", {}", trap.san);
+            }
+            text += &format!(": {}", trap.text());
+        }
+        Some(text)
     }
 }
 
@@ -442,13 +482,13 @@ fn judge(review: &mut GameReview) {
         let (next, value, is_mated) = (next.clone(), objective(next), mates(next));
         let reviewed = &mut review.moves[index];
         reviewed.loss = reviewed.loss(value, is_mated);
-        reviewed.take_value_of_next(&next);
+        reviewed.take_line_of_next(&next);
     }
     for reviewed in &mut review.moves {
         // A move that ends the game has no position after it.
         if reviewed.loss.is_none() {
             reviewed.loss = reviewed.loss(None, false);
-            reviewed.take_value_of_draw();
+            reviewed.take_line_of_end();
         }
         reviewed.judgement = reviewed.lost_chances().and_then(Judgement::of);
     }
@@ -697,12 +737,68 @@ mod tests {
         assert!((found.moves[0].loss.unwrap() - 0.6).abs() < 1e-5);
         assert!((found.moves[1].objective().unwrap() - 0.6).abs() < 1e-5);
         let best = best_objectively(&found.moves[1].record).unwrap();
-        assert_eq!(best.pv, ["e7e5"]);
+        assert_eq!(best.pv, ["e7e5", "g1f3"]);
         // A small difference is within the error of the searches.
         let small = review([280, 360, 360]);
         let best = best_objectively(&small.moves[1].record).unwrap();
         assert_eq!(best.pv, ["c7c5"]);
         assert_eq!(small.moves[0].loss, Some(0.0));
+    }
+
+    #[test]
+    fn the_played_move_is_followed_by_the_best_reply_of_the_next_position() {
+        let with_reply = |mut line: LineRecord, reply: &str| {
+            line.pv.push(reply.into());
+            line.san.push(reply.into());
+            line
+        };
+        // Its own search expected the first of two replies, also where the move keeps its value as the best one.
+        let played = || with_reply(line("e2e4", EVEN), "a7a6");
+        for before in [vec![played()], vec![line("d2d4", EVEN), played()]] {
+            let after = vec![with_reply(line("e7e5", EVEN), "g1f3"), line("a7a6", WORSE)];
+            let review = without_traps(vec![before, after]);
+            let played = played_line(&review.moves[0]);
+            assert_eq!(played.pv, ["e2e4", "e7e5", "g1f3"]);
+            assert_eq!(played.san, ["e4", "e7e5", "g1f3"]);
+        }
+    }
+
+    #[test]
+    fn without_search_contempt_the_played_move_has_a_line_too() {
+        let plain = |m: &str, wdl: [u32; 3]| LineRecord {
+            wdl,
+            objective: None,
+            ..line(m, wdl)
+        };
+        for before in [
+            vec![plain("d2d4", EVEN)],
+            vec![plain("d2d4", EVEN), plain("e2e4", EVEN)],
+        ] {
+            let review = without_traps(vec![before, vec![plain("e7e5", [700, 200, 100])]]);
+            let reviewed = &review.moves[0];
+            let played = played_line(reviewed);
+            assert_eq!((played.wdl, &*played.pv[1]), ([100, 200, 700], "e7e5"));
+            assert!(played.objective.is_none());
+            assert_eq!(reviewed.judgement, Some(Judgement::Mistake));
+        }
+    }
+
+    #[test]
+    fn a_move_that_mates_has_a_line() {
+        let game = file("[FEN \"7k/8/5KQ1/8/8/8/8/8 w - - 0 60\"]\n\n60. Qg7# 1-0\n");
+        let item = from_pgn(&[game.path()]).unwrap().next().unwrap().unwrap();
+        let record = PositionRecord {
+            played: Some("g6g7".into()),
+            lines: vec![with_mate(line("g6e8", [1000, 0, 0]), 1)],
+            ..PositionRecord::empty(&item)
+        };
+        let mut reviewer = Reviewer::default();
+        reviewer.add(&item, record);
+        let review = reviewer.finish().remove(0);
+        let played = played_line(&review.moves[0]);
+        assert_eq!((played.mate, played.wdl), (Some(1), [1000, 0, 0]));
+        assert_eq!(played.san, ["Qg7#"]);
+        assert_eq!(review.moves[0].loss, Some(0.0));
     }
 
     #[test]
@@ -803,5 +899,27 @@ mod tests {
         };
         assert_eq!(first(0.9), Some(TrapMoment::Missed));
         assert_eq!(first(0.05), None);
+    }
+
+    #[test]
+    fn the_text_about_a_trap_names_the_move_that_would_have_set_it() {
+        let set = trap("e2e4", "e7e5", 0.5, 0.6);
+        let fallen = review(vec![
+            (vec![line("e2e4", EVEN)], vec![set]),
+            (vec![line("c7c5", EVEN), line("e7e5", WORSE)], vec![]),
+            (vec![line("d2d4", [700, 200, 100])], vec![]),
+        ]);
+        let text = |index: usize| fallen.moves[index].trap_text().unwrap();
+        let expected = "It sets a trap: the reply e7e5 looks natural (50 % by";
+        assert!(text(0).starts_with(expected), "{}", text(0));
+        assert_eq!(text(1), "It falls into the trap");
+
+        let missed = trap("d2d4", "g8f6", 0.9, 0.5);
+        let lines = vec![line("e2e4", EVEN), line("d2d4", EVEN)];
+        let records = vec![(lines, vec![missed]), (vec![line("e7e5", EVEN)], vec![])];
+        let text = review(records).moves[0].trap_text().unwrap();
+        let expected = "It misses a trap, d2d4: the reply g8f6 looks natural (50 % by";
+        assert!(text.starts_with(expected), "{text}");
+        assert!(text.ends_with("setting the trap costs 1 %"), "{text}");
     }
 }

@@ -29,7 +29,8 @@ impl SuiteScore {
             let solutions = self.solutions.iter();
             let nodes = median(solutions.clone().map(|s| s.nodes as f64).collect());
             let seconds = median(solutions.map(|s| s.time_ms as f64 / 1000.0).collect());
-            text += &format!("; to the solution {nodes} nodes, {seconds:.2} s (medians)");
+            let ending = if nodes == 1.0 { "" } else { "s" };
+            text += &format!("; to the solution {nodes} node{ending}, {seconds:.2} s (medians)");
         }
         Some(text)
     }
@@ -45,10 +46,20 @@ mod tests {
         assert_eq!(score.text(), None);
         score.add(Some(false), None);
         assert_eq!(score.text().unwrap(), "solved 0 of 1");
-        for (nodes, time_ms) in [(100, 3000), (1, 1000)] {
+        for (nodes, time_ms, expected) in [
+            (
+                1,
+                1000,
+                "solved 1 of 2; to the solution 1 node, 1.00 s (medians)",
+            ),
+            (
+                100,
+                3000,
+                "solved 2 of 3; to the solution 50.5 nodes, 2.00 s (medians)",
+            ),
+        ] {
             score.add(Some(true), Some(SolutionRecord { nodes, time_ms }));
+            assert_eq!(score.text().unwrap(), expected);
         }
-        let expected = "solved 2 of 3; to the solution 50.5 nodes, 2.00 s (medians)";
-        assert_eq!(score.text().unwrap(), expected);
     }
 }

@@ -53,7 +53,7 @@ pub struct MistakeRecord {
     pub loss: f32,
     /// The best reply, in standard algebraic notation.
     pub better: String,
-    /// Who is modelled, in words: `a player rated 1500`, or the name of a network.
+    /// Who is modelled, in words: `a player rated 1500`, or the name of a network's file.
     pub model: String,
     /// The player's rating, or what is assumed.
     pub rating: u32,
@@ -96,16 +96,17 @@ impl TrapRecord {
         self.cost <= MAX_COST && loss >= MIN_LOSS && self.mistake.worth() >= MIN_WORTH
     }
 
-    /// The evidence in words, in per cent of a point: `Nxe4 looks natural (38 % by the model of a player rated 1900),
-    /// but loses 27 % of a point (Be7 is best); such moves are played in 6 % of cases; Nd5 costs 1 %`.
+    /// The evidence in words, in per cent of a point: `the reply Nxe4 looks natural (38 % by the model of a player
+    /// rated 1900), but loses 27 % of a point (Be7 is best); such moves are played in 6 % of cases; setting the trap
+    /// costs 1 %`.
     pub fn text(&self) -> String {
         let mistake = &self.mistake;
         let [policy, share] = [mistake.policy, mistake.p].map(|part| 100.0 * part);
         let [loss, cost] = [mistake.loss, self.cost].map(|wl| 50.0 * wl);
         format!(
-            "{} looks natural ({policy:.0} % by the model of {}), but loses {loss:.0} % of a point ({} is best); such \
-             moves are played in {share:.0} % of cases; {} costs {cost:.0} %",
-            mistake.san, mistake.model, mistake.better, self.san
+            "the reply {} looks natural ({policy:.0} % by the model of {}), but loses {loss:.0} % of a point ({} is \
+             best); such moves are played in {share:.0} % of cases; setting the trap costs {cost:.0} %",
+            mistake.san, mistake.model, mistake.better
         )
     }
 }
@@ -165,8 +166,8 @@ mod tests {
         assert!(!changed(0.11, 0.25, 0.35), "too dear");
         assert!(!changed(0.02, 0.9, 0.29), "loses too little");
         assert!(!changed(0.02, 0.2, 0.8), "hardly anybody falls for it");
-        let expected = "Nxe4 looks natural (38 % by the model of a player rated 1500), but loses 27 % of a point \
-                        (Be7 is best); such moves are played in 6 % of cases; Nd5 costs 1 %";
+        let expected = "the reply Nxe4 looks natural (38 % by the model of a player rated 1500), but loses 27 % of a \
+                        point (Be7 is best); such moves are played in 6 % of cases; setting the trap costs 1 %";
         assert_eq!(trap.text(), expected);
     }
 }

@@ -6,6 +6,7 @@ use std::{
     fs::{self, File, Metadata, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -118,6 +119,29 @@ impl Write for NewFile {
     fn flush(&mut self) -> io::Result<()> {
         self.partial.flush()
     }
+}
+
+/// New files that are to be removed where the process ends without dropping them.
+#[derive(Clone, Debug, Default)]
+pub struct UnfinishedFiles(Arc<Mutex<Vec<PathBuf>>>);
+
+impl UnfinishedFiles {
+    /// Adds a file.
+    pub fn add(&self, file: &NewFile) {
+        lock_paths(&self.0).push(file.partial.path().to_owned());
+    }
+
+    /// Removes those that are not finished.
+    pub fn remove(&self) {
+        for path in lock_paths(&self.0).drain(..) {
+            // A finished one has another name, and at the end of a process nobody reads errors.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn lock_paths(paths: &Mutex<Vec<PathBuf>>) -> MutexGuard<'_, Vec<PathBuf>> {
+    paths.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Names of unfinished files. They have the permissions of the user's other new files.
@@ -437,6 +461,22 @@ mod tests {
         // No temporary file is left.
         drop(NewFile::create(&dir.path().join("y"), false, &[]).unwrap());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn unfinished_files_can_be_removed_where_nothing_is_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let [finished, unfinished] = ["x", "y"].map(|name| dir.path().join(name));
+        let files = [&finished, &unfinished].map(|path| NewFile::create(path, false, &[]).unwrap());
+        let list = UnfinishedFiles::default();
+        files.iter().for_each(|file| list.add(file));
+        let [file, other] = files;
+        file.finish_with(b"done").unwrap();
+        list.clone().remove();
+        let left = fs::read_dir(dir.path()).unwrap();
+        let left: Vec<PathBuf> = left.map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(left, [finished]);
+        drop(other);
     }
 
     #[test]

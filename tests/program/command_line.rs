@@ -243,6 +243,40 @@ fn a_mate_is_also_an_objective_mate() {
 }
 
 #[test]
+fn a_move_that_was_not_searched_has_no_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let pgn = folder.path().join("x.pgn");
+    fs::write(&pgn, "1. a4 *\n").unwrap();
+    let pgn = pgn.to_str().unwrap();
+    let common = ["-b", "hash", "-t", "1", "analyze", pgn, "--sc-limit", "5"];
+    let run = |nodes: &str| text(&scorn(&[&common[..], &["--nodes", nodes]].concat()).stdout);
+    let people = run("1");
+    assert!(
+        people.contains("  best ") && people.contains("(1 node, "),
+        "{people}"
+    );
+    assert!(people.contains("  not searched  a4\n"), "{people}");
+    assert!(!run("1000").contains("not searched"));
+}
+
+#[test]
+fn moves_are_written_to_a_file_of_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("x.jsonl");
+    let common = [
+        "-b", "hash", "analyze", "--fen", "startpos", "--nodes", "5", "--moves",
+    ];
+    let run = |arguments: &[&str]| scorn(&[&common[..], arguments].concat());
+    assert!(run(&["-o", output.to_str().unwrap()]).status.success());
+    let record = fs::read_to_string(&output).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    assert_eq!(record["moves"].as_array().unwrap().len(), 20);
+    let refused = run(&[]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("--json"));
+}
+
+#[test]
 fn an_interrupted_analysis_is_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let (epd, whole, part) = (

@@ -356,6 +356,44 @@ fn binary_files_are_refused_by_name() {
 }
 
 #[test]
+fn an_analysis_without_results_leaves_no_file() {
+    let folder = Folder::new();
+    let out = folder.at("out.jsonl");
+    for invalid in ["", "nonsense\n"] {
+        let epd = folder.file("a.epd", invalid);
+        error(&scorn(analyze(&epd, &out)));
+        assert_eq!(folder.names(), ["a.epd"]);
+    }
+    // One that was there stays.
+    fs::write(&out, "").unwrap();
+    error(&scorn(analyze(&folder.at("a.epd"), &out)));
+    assert_eq!(folder.names(), ["a.epd", "out.jsonl"]);
+}
+
+/// As by `head`. The last line, which is invalid, is not reached.
+#[test]
+fn an_analysis_ends_when_nobody_reads_it() {
+    let folder = Folder::new();
+    let lines = EPD.repeat(100) + "nonsense\n";
+    let epd = folder.file("a.epd", lines);
+    for output in [vec![], vec!["--json"], vec!["--output", "-"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Command::new(BIN)
+            .args(["-b", "hash", "analyze", "--nodes", "20", "--epd"])
+            .arg(&epd)
+            .args(output)
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn();
+        let output = output.unwrap().wait_with_output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{errors}");
+        assert!(!errors.contains("scorn: "), "{errors}");
+    }
+}
+
+#[test]
 fn a_long_game_needs_no_more_memory_than_a_short_one() {
     let folder = Folder::new();
     let round = "Nf3 Nf6 Ng1 Ng8 ";

@@ -413,6 +413,63 @@ fn an_analysis_of_a_game_that_has_gone_on_is_not_continued() {
     assert_eq!(run(&pgn, &arguments).0, Some(0));
 }
 
+/// Where a network is named, the ratings of the players still count: traps state how often such players fall for them.
+#[test]
+fn an_analysis_with_other_ratings_is_not_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let (pgn, page, records) = (file("x.pgn"), file("x.html"), file("x.jsonl"));
+    let names = [&page, &records].map(|path| path.to_str().unwrap());
+    let arguments = ["--nodes", "20", "--force", "--html", names[0]];
+    let named = ["--output", names[1], "--opponent-weights", "<built in>"];
+    let arguments = [&arguments[..], &named].concat();
+    let game = "[White \"a\"]\n\n1. e4 *\n";
+    fs::write(&pgn, game).unwrap();
+    for _ in 0..2 {
+        let (code, errors) = run(&pgn, &arguments);
+        assert_eq!(code, Some(0), "{errors}");
+    }
+    fs::write(&pgn, format!("[WhiteElo \"2600\"]\n{game}")).unwrap();
+    let (code, errors) = run(&pgn, &arguments);
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("other limits or options"), "{errors}");
+}
+
+#[test]
+fn a_page_without_search_contempt_has_no_practical_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let (pgn, page) = (file("x.pgn"), file("x.html"));
+    // None of White's moves is among the best ones.
+    fs::write(&pgn, "1. f3 e5 2. g4 Qh4# 0-1\n").unwrap();
+    let path = page.to_str().unwrap();
+    let rated = ["--contempt-mode", "disable", "--opponent-rating", "1500"];
+    for (options, players) in [
+        (
+            &["--sc-limit", "0"][..],
+            "players with the ratings of the file",
+        ),
+        (&rated, "a player rated 1500"),
+    ] {
+        let arguments = ["--nodes", "100", "--force", "--html", path];
+        let errors = analyze(&pgn, &[&arguments[..], options].concat());
+        assert!(!errors.contains("no effect"), "{errors}");
+        let page = data(&fs::read_to_string(&page).unwrap());
+        let how = page["how"].as_str().unwrap();
+        let expected = format!("plain PUCT, likely mistakes of {players}");
+        assert!(how.contains(&expected), "{how}");
+        assert_eq!(page["practical"], false);
+        let game = &page["games"][0];
+        check_lines(game);
+        let moves = game["moves"].as_array().unwrap().iter();
+        let mut lines = moves.flat_map(|reviewed| reviewed["l"].as_array().unwrap());
+        assert!(
+            lines.all(|line| line[2] == 0 && line[3].is_array()),
+            "{game}"
+        );
+    }
+}
+
 #[test]
 fn several_files_are_analysed_as_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -446,11 +503,21 @@ fn several_files_are_analysed_as_one() {
     let (code, out, errors) = run(&[&second, &first], &["--json"]);
     assert_eq!((code, out.len()), (Some(0), 4), "{errors}");
     assert!(out[2].contains("\"game 2, move 1.\""), "{}", out[2]);
+    // A flag takes the first one.
+    let (code, same, errors) = run(&[Path::new("--pgn"), &second, &first], &["--json"]);
+    assert_eq!((code, same.len()), (Some(0), 4), "{errors}");
+    for (record, m) in [(&same[0], "d2d4"), (&same[2], "e2e4")] {
+        assert!(record.contains(&format!("\"played\":\"{m}\"")), "{record}");
+    }
     for (files, message) in [
-        ([&*first, &*positions], "a command each"),
-        ([&*first, Path::new("missing.pgn")], "missing.pgn"),
+        (&[&*first, &*positions][..], "a command each"),
+        (
+            &[&*first, Path::new("--epd"), &*positions],
+            "a command each",
+        ),
+        (&[&*first, Path::new("missing.pgn")], "missing.pgn"),
     ] {
-        let (code, out, errors) = run(&files, &[]);
+        let (code, out, errors) = run(files, &[]);
         assert_eq!((code, out.len()), (Some(1), 0));
         assert!(errors.contains(message), "{errors}");
     }

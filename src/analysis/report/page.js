@@ -2,7 +2,6 @@
 (() => {
   const DATA = JSON.parse(document.getElementById("data").textContent);
   const at = (id) => document.getElementById(id);
-  const TRAPS = { set: "sets a trap", met: "meets the trap", fallen: "falls into the trap", missed: "misses a trap" };
   const MARKS = { set: "trap", met: "met", fallen: "fell", missed: "missed" };
   const JUDGED = ["", "Inaccuracy", "Mistake", "Blunder"];
   const GLYPHS = ["", "?!", "?", "??"];
@@ -33,9 +32,9 @@
   /** White's expected score from wins and losses in per mille. */
   const expected = ([win, loss]) => 50 + (win - loss) / 20;
 
-  // A line: [its moves in UCI's notation, in SAN, practical chances or 0, chances against best replies or 0 if they are
-  // the same, moves to mate or 0]; chances and mates are White's.
-  const bestPlay = (line) => line[3] || line[2];
+  // A line: [its moves in UCI's notation, in SAN, practical chances or 0, chances against best replies, moves to mate
+  // or 0]; chances and mates are White's.
+  const bestPlay = (line) => line[3];
   const uciOf = (line) => line[0].split(" ");
   /** The best line of a position, which is the first. */
   const positions = () => [...game.moves.map((move) => move.l), ...(game.end ? [game.end] : [])];
@@ -173,7 +172,7 @@
       button.addEventListener("click", () => go(index + 1));
       if (move.t) button.append(make("span", MARKS[move.t], "t " + move.t));
       row.append(button);
-      if (move.j > 1 || move.e) {
+      if (move.j > 1 || move.t === "set" || move.t === "missed") {
         if (isWhite) row.append(make("span", index + 1 < game.moves.length ? "…" : ""));
         row.append(make("span", note(move), "note"));
         row = null;
@@ -192,11 +191,11 @@
       if (move.b) parts.push(`${move.b} was better.`);
     }
     if (move.n) parts.push(`${move.n}.`);
-    if (move.t) parts.push(`It ${TRAPS[move.t]}${move.e ? ": " + move.e : ""}.`);
+    if (move.e) parts.push(`${move.e}.`);
     return parts.join(" ");
   }
 
-  const COLUMNS = ["", "best play", "practical"];
+  const COLUMNS = DATA.practical ? ["", "best play", "practical"] : ["", "best play"];
 
   /** A row of a table: the moves of a line as buttons, and its values for the side to move. */
   function lineRow(line, index) {
@@ -215,7 +214,7 @@
     const forMover = (score) => (isWhite ? score : 100 - score).toFixed(1) + " %";
     const mate = line[4] && (isWhite ? line[4] : -line[4]);
     row.append(make("td", mate ? (mate > 0 ? `mate in ${mate}` : `mated in ${-mate}`) : forMover(expected(bestPlay(line)))));
-    row.append(make("td", line[2] ? forMover(expected(line[2])) : "–"));
+    if (DATA.practical) row.append(make("td", line[2] ? forMover(expected(line[2])) : "–"));
     return row;
   }
 
@@ -250,8 +249,7 @@
     verdict.append(make("b", numbered(index, move.s)));
     if (move.j) verdict.append(" ", make("span", `${JUDGED[move.j]}: −${move.x} % winning chances (lichess's formula).`, "j" + move.j));
     if (move.n) verdict.append(` ${move.n}.`);
-    if (move.t) verdict.append(" ", make("span", TRAPS[move.t], "t " + move.t));
-    if (move.e) verdict.append(` ${move.e}.`);
+    if (move.t) verdict.append(" ", make("span", MARKS[move.t], "t " + move.t), ` ${move.e}.`);
     const isPlayed = (line) => uciOf(line)[0] === move.u;
     if (!move.j && !move.t && move.l[0] && isPlayed(move.l[0])) verdict.append(" The best move.");
     const played = move.l.filter(isPlayed);
@@ -380,5 +378,6 @@
   });
   at("how").textContent = `${DATA.source}: ${DATA.how}. Keys: ← → Home End, t next trap or mistake, f flips the board, n p next and previous game, Esc back to the game.`;
   at("legend").open = innerWidth > 768;
+  if (!DATA.practical) at("legend").querySelectorAll(".practical").forEach((element) => element.remove());
   if (DATA.games.length) choose(0);
 })();

@@ -21,12 +21,12 @@ use crate::{
         annotate,
         input::{self, Item, Items},
         opponents::{self, Opponents},
-        position::Analyzer,
+        position::{Analyzer, has_practical_search},
         report,
         review::{GameReview, Reviewer},
         suite::SuiteScore,
     },
-    files::output::{NewFile, check_different},
+    files::output::{NewFile, UnfinishedFiles, check_different},
     hashing::sha256,
     interrupt,
     network::{
@@ -62,8 +62,9 @@ Examples:
 /// Analyse positions or games.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
-#[command(group(clap::ArgGroup::new("positions").required(true).args(["file", "fen", "epd", "pgn"])))]
-#[command(group(clap::ArgGroup::new("games").args(["file", "pgn"])))]
+#[command(group(clap::ArgGroup::new("positions").required(true).multiple(true).args(["file", "fen", "epd", "pgn"])))]
+#[command(group(clap::ArgGroup::new("games").multiple(true).args(["file", "pgn"])))]
+#[command(group(clap::ArgGroup::new("objects").multiple(true).args(["json", "output"])))]
 pub struct AnalyzeArgs {
     /// Files of games (.pgn) or positions (.epd, .fen); the extension selects --pgn or --epd. Several files are
     /// analysed as if they were one.
@@ -71,11 +72,11 @@ pub struct AnalyzeArgs {
     pub file: Vec<PathBuf>,
     /// Position to analyse: a FEN or "startpos", with "moves e2e4 e7e5" after it for the moves of a game; may be
     /// given several times.
-    #[arg(long, value_name = "FEN")]
+    #[arg(long, value_name = "FEN", conflicts_with_all = ["file", "epd", "pgn"])]
     pub fen: Vec<String>,
     /// File of positions, one per line; the engine's move is compared with the operations bm (best moves) and am (moves
     /// to avoid). May be .gz or .zst; "-" is standard input. May be given several times.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "pgn")]
     pub epd: Vec<PathBuf>,
     /// File of games: every position of the main line is analysed. May be .gz or .zst; "-" is standard input. May be
     /// given several times.
@@ -90,8 +91,8 @@ pub struct AnalyzeArgs {
     /// Print one JSON object per position.
     #[arg(long)]
     pub json: bool,
-    /// Include visits, prior and value of every move in the output of --json.
-    #[arg(long, requires = "json")]
+    /// Include visits, prior and value of every move in the objects of --json or --output.
+    #[arg(long, requires = "objects")]
     pub moves: bool,
     /// Write JSON lines to this file and nothing to standard output; if it exists, the analysis is resumed after its
     /// last position. "-" is standard output.
@@ -221,7 +222,11 @@ impl AnalyzeArgs {
         if !self.is_reviewed() {
             return settings.to_owned();
         }
-        let models = Color::ALL.map(|side| opponents::weights(options, item, side));
+        let model = |side| {
+            let weights = opponents::weights(options, item, side);
+            (weights, opponents::rating(options, item, side))
+        };
+        let models = Color::ALL.map(model);
         sha256(format!("{settings} {models:?}").as_bytes())[..16].to_owned()
     }
 
@@ -256,28 +261,32 @@ fn analyze(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
     let options = args.options(resolved);
     let count = args.count()?;
     let limits = args.limits(&options);
-    // The input is checked first, so that invalid input leaves no empty file.
+    // Files are created only when the input could be opened and the network loaded.
     let player = Player::load(options.clone(), load)?;
     let settings = args.settings(&options)?;
     let inputs = args.inputs(&options);
     let stop = StopSignal::default();
     let signal = stop.clone();
+    let unfinished = UnfinishedFiles::default();
+    let left = unfinished.clone();
     // Before there are unfinished files. Without handlers, signals end the program as usual.
-    let _ = interrupt::catch(move || signal.stop(), || {});
-    let pages = Pages::create(args, &inputs)?;
+    let _ = interrupt::catch(move || signal.stop(), move || left.remove());
+    let pages = Pages::create(args, &inputs, &unfinished)?;
     let writer = ResultOutput::new(args, &inputs)?;
-    let reads_mover = player.networks.main.info().reads_mover;
-    let untold = opponent::why_untold(&player.options, reads_mover);
-    for reason in opponent::why_idle(&player.options)
-        .into_iter()
-        .chain(untold)
-    {
-        eprint_line(format_args!("scorn: {reason}"));
-    }
     let opponents = match args.is_reviewed() {
         true => Opponents::new(player.clone(), Arc::clone(load)),
         false => None,
     };
+    // Reviews need the model for likely mistakes, too, whatever the searches use.
+    let idle = match &opponents {
+        Some(_) => None,
+        None => opponent::why_idle(&player.options),
+    };
+    let reads_mover = player.networks.main.info().reads_mover;
+    let untold = opponent::why_untold(&player.options, reads_mover);
+    for reason in idle.into_iter().chain(untold) {
+        eprint_line(format_args!("scorn: {reason}"));
+    }
     let about = search_settings(&limits, &player.options, opponents.is_some());
     let mut batch = BatchAnalysis {
         args,
@@ -362,6 +371,8 @@ impl BatchAnalysis<'_> {
             self.score.add(record.solved, record.solution);
             if self.args.is_reviewed() {
                 self.reviewer.add(&item, record);
+            } else if !self.writer.is_read() {
+                return Ok(());
             }
         }
         Ok(())
@@ -403,16 +414,23 @@ fn search_settings(limits: &Limits, options: &Options, has_models: bool) -> Stri
         .movetime
         .map(|time| format!("{} ms", time.as_millis()));
     let limits: Vec<String> = nodes.into_iter().chain(time).collect();
-    let contempt = match options.is_plain_puct() {
-        true => "plain PUCT".to_owned(),
-        false => format!("ScLimit {}", options.sc_limit),
+    let is_practical = has_practical_search(options);
+    let contempt = match is_practical {
+        true => format!("ScLimit {}", options.sc_limit),
+        false => "plain PUCT".to_owned(),
     };
-    let models = match (has_models, opponent::Role::Opponent.weights(options)) {
-        (true, Some(named)) => format!("practical values against {named}"),
-        (true, None) => {
-            "practical values against players with the ratings of the file, or 1900 without one"
-                .to_owned()
-        }
+    let named = opponent::Role::Opponent.weights(options);
+    let players = named.map_or_else(
+        || "players with the ratings of the file, or 1900 without one".to_owned(),
+        |weights| opponents::described(&weights),
+    );
+    // Without a share in the priors, the model has no part in the practical search.
+    let models = match (
+        has_models,
+        is_practical && options.opponent_policy_mix > 0.0,
+    ) {
+        (true, true) => format!("practical values against {players}"),
+        (true, false) => format!("likely mistakes of {players}"),
         (false, _) => "no traps: there is no model of the players".to_owned(),
     };
     format!("{} a position, {contempt}, {models}", limits.join(" or "))
@@ -425,15 +443,19 @@ struct Pages {
 }
 
 impl Pages {
-    /// Creates the files before anything is computed.
-    fn create(args: &AnalyzeArgs, inputs: &[PathBuf]) -> Result<Pages> {
+    /// Creates the files before anything is computed, and adds them to `unfinished`.
+    fn create(
+        args: &AnalyzeArgs,
+        inputs: &[PathBuf],
+        unfinished: &UnfinishedFiles,
+    ) -> Result<Pages> {
         let outputs = [&args.html, &args.annotate, &args.output];
         check_different(outputs.into_iter().flatten())?;
         let create = |path: &Option<PathBuf>| {
-            let file = path
-                .as_ref()
-                .map(|path| NewFile::create(path, args.force, inputs));
-            file.transpose()
+            let Some(path) = path else { return Ok(None) };
+            let file = NewFile::create(path, args.force, inputs)?;
+            unfinished.add(&file);
+            anyhow::Ok(Some(file))
         };
         Ok(Pages {
             html: create(&args.html)?,

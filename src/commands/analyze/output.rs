@@ -1,6 +1,9 @@
 //! Output of `scorn analyze`: text or JSON on standard output, or a file of JSON lines.
 
-use std::{io::Write as _, path::PathBuf};
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+};
 
 use anyhow::{Context, Result};
 use shakmaty::Position as _;
@@ -12,13 +15,15 @@ use crate::{
         record::{PositionRecord, sans},
         results::{EarlierResult, ResultFile},
     },
-    terminal,
+    terminal::{self, counted},
 };
 
 /// The destination of results.
 pub enum ResultOutput {
     /// Nothing; a report is written at the end.
     Silent,
+    /// Nothing any more: the reader of standard output has what it needs.
+    Unread,
     /// Text on standard output.
     Text,
     /// JSON lines on standard output.
@@ -34,6 +39,7 @@ impl ResultOutput {
     /// As [`ResultFile::open`].
     pub fn new(args: &AnalyzeArgs, inputs: &[PathBuf]) -> Result<ResultOutput> {
         Ok(match &args.output {
+            Some(path) if path.as_os_str() == "-" => ResultOutput::Json,
             Some(path) => ResultOutput::File(ResultFile::open(path, inputs, args.is_reviewed())?),
             None if args.json => ResultOutput::Json,
             None if args.is_reviewed() => ResultOutput::Silent,
@@ -74,14 +80,22 @@ impl ResultOutput {
     /// When it cannot be written.
     pub fn write(&mut self, record: &PositionRecord, item: &Item) -> Result<()> {
         let text = match self {
-            ResultOutput::Silent => return Ok(()),
+            ResultOutput::Silent | ResultOutput::Unread => return Ok(()),
             ResultOutput::File(file) => return file.write(record),
             ResultOutput::Json => serde_json::to_string(record)? + "\n",
             ResultOutput::Text => text(record, item),
         };
-        terminal::print(text)
-            .and_then(|()| std::io::stdout().flush())
-            .context("cannot write the analysis")
+        match terminal::print(text).and_then(|()| io::stdout().flush()) {
+            // As by `head`.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => *self = ResultOutput::Unread,
+            printed => printed.context("cannot write the analysis")?,
+        }
+        Ok(())
+    }
+
+    /// Whether further results can still be read.
+    pub fn is_read(&self) -> bool {
+        !matches!(self, ResultOutput::Unread)
     }
 }
 
@@ -101,8 +115,8 @@ fn text(record: &PositionRecord, item: &Item) -> String {
     let verdict = match (record.solved, item.played) {
         (Some(true), _) => match record.solution {
             Some(found) => format!(
-                "  solved at {} nodes, {:.2} s",
-                found.nodes,
+                "  solved at {}, {:.2} s",
+                counted(found.nodes, "node"),
                 found.time_ms as f64 / 1000.0
             ),
             None => "  solved".into(),
@@ -115,12 +129,17 @@ fn text(record: &PositionRecord, item: &Item) -> String {
         (None, None) => String::new(),
     };
     text += &format!(
-        "  best {best}  ({} nodes, {:.1} s; values for {}){verdict}\n",
-        record.nodes,
+        "  best {best}  ({}, {:.1} s; values for {}){verdict}\n",
+        counted(record.nodes, "node"),
         record.time_ms as f64 / 1000.0,
         item.history.position().turn().fold_wb("White", "Black"),
     );
-    for line in &record.lines {
+    for (index, line) in record.lines.iter().enumerate() {
+        // The first line has at least the value of the position.
+        if index > 0 && line.is_guess() {
+            text += &format!("  not searched  {}\n", line.san.join(" "));
+            continue;
+        }
         let [win, draw, loss] = line.wdl.map(|n| f64::from(n) / 10.0);
         text += &format!(
             "  {:>8}  win {win:.1} % draw {draw:.1} % loss {loss:.1} %  {}\n",
