@@ -353,30 +353,42 @@ impl Clock for SlowProcessors {
 fn processors() {
     const TIMES_SLOWER: f64 = 10.0;
     const POSITION: f64 = 6.5e-6;
-    let costs = [Priors::Repeated, Priors::Extended]
-        .map(|priors| seconds_per_visit(&AT_ONCE, 1_000_000, 64, priors));
+    let priors = [Priors::Repeated, Priors::Extended];
+    let of_hash = priors.map(|priors| seconds_per_visit(&AT_ONCE, 1_000_000, 64, priors));
+    let network = built_in();
+    let of_network = priors.map(|priors| seconds_per_visit(&*network, 400_000, 64, priors).0);
     println!(
-        "simulated processors, {TIMES_SLOWER} times slower than {:.1} µs a position outside the tree and in it {:.2} \
-         with one thread, {:.2} with several, 10 s, median of 3:",
-        1e6 * POSITION,
-        1e6 * costs[0].0,
-        1e6 * costs[1].0
+        "simulated processors, {TIMES_SLOWER} times slower than {:.1} µs a position outside the tree, 10 s, median of 3:",
+        1e6 * POSITION
     );
-    println!("{:>8} {:>12} {:>8}", "threads", "nodes in 1 s", "times");
-    let mut one = 0.0;
-    for threads in [1, 2, 4, 8, 16, 64] {
-        let (in_tree, elsewhere) = costs[usize::from(threads > 1)];
-        let runs = (0..3).map(|_| {
-            let sleep = (TIMES_SLOWER * POSITION - elsewhere).max(0.0);
-            let processors = SlowProcessors::new(threads, sleep, in_tree * (TIMES_SLOWER - 1.0));
-            let job = job(History::default(), threads, 0, movetime(10_000));
-            nodes_of(&job, &processors, &processors) as f64
-        });
-        let nodes = median(runs.collect());
-        if threads == 1 {
-            one = nodes;
+    for (name, in_tree) in [
+        ("hash values", of_hash.map(|(in_tree, _)| in_tree)),
+        ("the built-in network", of_network),
+    ] {
+        println!(
+            "in trees of {name}, a visit {:.2} µs with one thread, {:.2} with several",
+            1e6 * in_tree[0],
+            1e6 * in_tree[1]
+        );
+        println!("{:>8} {:>12} {:>8}", "threads", "nodes in 1 s", "times");
+        let mut one = 0.0;
+        for threads in [1, 2, 4, 8, 16, 64] {
+            let kind = usize::from(threads > 1);
+            // The searches have hash values, so this time passes anyway.
+            let (passes_in_tree, passes_outside) = of_hash[kind];
+            let sleeps_outside = (TIMES_SLOWER * POSITION - passes_outside).max(0.0);
+            let sleeps_in_tree = TIMES_SLOWER * in_tree[kind] - passes_in_tree;
+            let runs = (0..3).map(|_| {
+                let processors = SlowProcessors::new(threads, sleeps_outside, sleeps_in_tree);
+                let job = job(History::default(), threads, 0, movetime(10_000));
+                nodes_of(&job, &processors, &processors) as f64
+            });
+            let nodes = median(runs.collect());
+            if threads == 1 {
+                one = nodes;
+            }
+            println!("{threads:>8} {nodes:>12.0} {:>8.2}", nodes / one);
         }
-        println!("{threads:>8} {nodes:>12.0} {:>8.2}", nodes / one);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
 use crate::{
@@ -107,9 +107,19 @@ fn chunks_of(path: &Path) -> Vec<Result<PathBuf>> {
     if !path.is_dir() {
         return vec![Ok(path.to_owned())];
     }
+    let chunks_in = |folder: &Path| {
+        let mut found = files::of_folder(folder, &[".gz"])?;
+        found.retain(|file| !file.to_string_lossy().ends_with(".pgn.gz"));
+        ensure!(
+            !found.is_empty(),
+            "{}: this folder has no chunk (*.gz)",
+            folder.display()
+        );
+        Ok(found)
+    };
     let of_selfplay = path.join("lc0");
-    let found = files::of_folder(path, &[".gz"]).or_else(|error| match of_selfplay.is_dir() {
-        true => files::of_folder(&of_selfplay, &[".gz"]),
+    let found = chunks_in(path).or_else(|error| match of_selfplay.is_dir() {
+        true => chunks_in(&of_selfplay),
         false => Err(error),
     });
     match found {

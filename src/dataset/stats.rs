@@ -24,6 +24,8 @@ pub struct StatsLine {
     pub scores: u64,
     /// Those whose score is a mate.
     pub mates: u64,
+    /// Those whose result is certain.
+    pub exact: u64,
     /// Lost, drawn and won for the side to move.
     pub results: [u64; 3],
 }
@@ -48,6 +50,7 @@ pub fn count(inputs: &[PathBuf]) -> Result<[StatsLine; Source::ALL.len()]> {
             line.alternatives += u64::from(record.alternatives[0].m != 0);
             line.scores += u64::from(record.score != NO_SCORE);
             line.mates += u64::from(is_mate(record.score));
+            line.exact += u64::from(record.is_exact());
             if record.result != NO_RESULT {
                 line.results[usize::from(record.result.min(2))] += 1;
             }
@@ -74,7 +77,7 @@ pub fn object(lines: &[StatsLine; Source::ALL.len()]) -> serde_json::Value {
 /// The counts as text.
 pub fn table(lines: &[StatsLine; Source::ALL.len()]) -> String {
     let mut text = format!(
-        "{:21}{:>11}{:>10}{:>11}{:>13}{:>11}{:>9}{:>11}{:>11}{:>11}\n",
+        "{:21}{:>11}{:>10}{:>11}{:>13}{:>11}{:>9}{:>9}{:>11}{:>11}{:>11}\n",
         "source",
         "records",
         "held out",
@@ -82,6 +85,7 @@ pub fn table(lines: &[StatsLine; Source::ALL.len()]) -> String {
         "alternatives",
         "scores",
         "mates",
+        "exact",
         "lost",
         "drawn",
         "won"
@@ -89,7 +93,7 @@ pub fn table(lines: &[StatsLine; Source::ALL.len()]) -> String {
     for (source, line) in Source::ALL.into_iter().zip(lines) {
         if line.records > 0 {
             text += &format!(
-                "{:21}{:>11}{:>10}{:>11}{:>13}{:>11}{:>9}{:>11}{:>11}{:>11}\n",
+                "{:21}{:>11}{:>10}{:>11}{:>13}{:>11}{:>9}{:>9}{:>11}{:>11}{:>11}\n",
                 source.name(),
                 line.records,
                 line.held_out,
@@ -97,6 +101,7 @@ pub fn table(lines: &[StatsLine; Source::ALL.len()]) -> String {
                 line.alternatives,
                 line.scores,
                 line.mates,
+                line.exact,
                 line.results[0],
                 line.results[1],
                 line.results[2]

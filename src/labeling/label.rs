@@ -85,8 +85,7 @@ pub struct TeacherReply {
 
 impl TeacherReply {
     /// Adds a line. A search that ends while it widens its window reports a bound: then the move gets its rank, but
-    /// keeps its last exact score, if it had one. A bound without a move is dropped where an
-    /// exact score is known.
+    /// keeps its last exact score, if it had one. A bound without a move is dropped where an exact score is known.
     fn add(&mut self, mut line: ScoredLine) {
         if line.is_bound {
             let of_rank = self.lines.get(line.rank - 1);

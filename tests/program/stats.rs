@@ -101,6 +101,11 @@ fn a_folder_is_one_run() {
         let list = format!(r#"{{"games": [], "files": {{"games-0000{number}.pgn": "00"}}}}"#);
         fs::write(run.join(format!("part-0000{number}.json")), list).unwrap();
     };
+    fs::write(run.join("part-of-something-else.json"), "{}").unwrap();
+    part(7);
+    let foreign = stats(&[run.to_str().unwrap()]);
+    assert_eq!(foreign.status.code(), Some(1));
+    assert!(text(&foreign.stderr).contains("none of its games and records belongs to a part"));
     part(1);
     for (is_listed, games) in [(false, 4), (true, 8)] {
         if is_listed {

@@ -50,10 +50,12 @@ def openings(path: Path) -> Iterator[str]:
 
     Raises ValueError that names the file if it is neither text nor text packed by gzip.
     """
-    opener = gzip.open if path.suffix == ".gz" else open
+    is_packed = path.suffix == ".gz"
+    opener = gzip.open if is_packed else open
+    kind = Path(path.stem).suffix if is_packed else path.suffix
     try:
         with opener(path, "rt", encoding="utf-8") as file:
-            yield from (ends_of_games(file) if ".pgn" in path.suffixes else positions_of_epd(file))
+            yield from (ends_of_games(file) if kind == ".pgn" else positions_of_epd(file))
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path} is neither text nor text packed as .gz ({error}): unpack it first") from error
 

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{
@@ -61,7 +61,13 @@ impl FolderFiles {
             let list = list.with_context(|| format!("{} is damaged", part.display()))?;
             known.extend(list.files.into_keys());
         }
-        let (files, foreign) = files.into_iter().partition(|file| belongs(file, &known));
+        let (files, foreign): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|file| belongs(file, &known));
+        ensure!(
+            !files.is_empty(),
+            "{}: none of its games and records belongs to a part of the self-play run there; name the files themselves",
+            folder.display()
+        );
         Ok(FolderFiles { files, foreign })
     }
 
@@ -76,7 +82,8 @@ fn parts_of(folder: &Path) -> Vec<PathBuf> {
     let mut lists = files::of_folder(folder, &[".json"]).unwrap_or_default();
     lists.retain(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("part-")
+        let number = name.strip_prefix("part-").and_then(|rest| rest.strip_suffix(".json"));
+        number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
     });
     lists
 }

@@ -140,6 +140,12 @@ fn folders_are_searched_for_chunks(run: &Path, summary: &[u8]) {
     for folder in [run.join("lc0"), run.to_owned()] {
         assert_eq!(scorn(&["chunk", "--json"], &[folder]).stdout, summary);
     }
+    // Games that were packed are no chunks.
+    let packed = run.join("games-00001.pgn.gz");
+    fs::write(&packed, b"").unwrap();
+    let summary_beside_games = scorn(&["chunk", "--json"], &[run.to_owned()]).stdout;
+    assert_eq!(summary_beside_games, summary);
+    fs::remove_file(packed).unwrap();
     let empty = run.with_file_name("empty");
     fs::create_dir(&empty).unwrap();
     let mixed = scorn(&["chunk"], &[empty, run.to_owned()]);
