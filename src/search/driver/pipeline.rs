@@ -4,7 +4,7 @@
 //!            +-> prepared -> a thread expands and evaluates -> finished ---+
 //!            |   (a queue)        (no lock, 6 to 9 µs a position)          |
 //!            +---------------- the owner of the tree <---------------------+
-//!                 backs up what is evaluated, selects anew (some 0.5 µs a visit)
+//!                 backs up what is evaluated, selects anew (0.5 to 2 µs a visit)
 //! ```
 //!
 //! The visits of a search travel in packets, a few more than there are threads; [`HandOver`] says who works on which.
