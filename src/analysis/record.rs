@@ -308,11 +308,13 @@ impl LineRecord {
         score_text(self.mate, self.score)
     }
 
-    /// Whether no search has visited the move, and none has proven that it mates: its values are the network's guess.
+    /// Whether no search has visited the move, and neither a proof nor tablebases give its result: its values are the
+    /// network's guess.
     pub fn is_guess(&self) -> bool {
         let objective = self.objective.as_ref();
         let (nodes, mate) = objective.map_or((0, None), |found| (found.nodes, found.mate));
-        self.nodes + nodes == 0 && self.mate.or(mate).is_none()
+        let wdl = objective.map_or(self.wdl, |found| found.wdl);
+        self.nodes + nodes == 0 && self.mate.or(mate).is_none() && !wdl.contains(&1000)
     }
 }
 

@@ -146,7 +146,7 @@ impl Autopilot {
         let is_new = !resolved.sets_the_same(&self.announced)
             || ((self.is_new_game || is_limited != self.was_limited) && !resolved.is_empty());
         let text = is_new.then(|| match resolved.names.is_empty() {
-            true => self.no_profile().to_owned(),
+            true => self.no_profile(as_set).to_owned(),
             false => announcement(&resolved, &set, &unchanged),
         });
         (self.announced, self.is_new_game) = (resolved, false);
@@ -155,8 +155,10 @@ impl Autopilot {
     }
 
     /// The message that no profile matches any more.
-    fn no_profile(&self) -> &'static str {
-        let is_uneven_middlegame = self.game.as_ref().is_some_and(|game| {
+    fn no_profile(&self, as_set: &Options) -> &'static str {
+        let may_match = !as_set.analyse_mode && !self.profiles.is_empty();
+        let game = self.game.as_ref().filter(|_| may_match);
+        let is_uneven_middlegame = game.is_some_and(|game| {
             let (start, side) = (&game.plies()[0].position, game.position().turn());
             Signature::of(start, side).is_none()
                 && Signature::of_board(start.board(), side).deficit() != 0

@@ -424,7 +424,7 @@ fn an_analysis_in_the_middle_of_a_game_loads_nothing_twice() {
     let (load, loaded) = noting_load();
     let (mut engine, memory, ended) = engine(load);
     let own = engine.options().weights_file.clone();
-    // At odds a profile sets an opponent's network, and at this strength a human network plays.
+    // With a strength limit profiles set no networks, and at this strength a human network plays.
     let limited = [
         ("RefineWeights", REFINER),
         PERSON,
@@ -440,7 +440,7 @@ fn an_analysis_in_the_middle_of_a_game_loads_nothing_twice() {
         }
     };
     both(&mut engine);
-    let all = ["maia-1500", "<built in human 1200>", &own, REFINER];
+    let all = ["maia-1500", &own, REFINER];
     assert_eq!(loaded(), all);
     both(&mut engine);
     engine.clear_hash();

@@ -6,12 +6,13 @@ use std::{
     fs::{self, File, Metadata, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use parking_lot::Mutex;
 use tempfile::{NamedTempFile, PersistError};
 
 /// Maximum wait for another program that changes the same file.
@@ -128,20 +129,16 @@ pub struct UnfinishedFiles(Arc<Mutex<Vec<PathBuf>>>);
 impl UnfinishedFiles {
     /// Adds a file.
     pub fn add(&self, file: &NewFile) {
-        lock_paths(&self.0).push(file.partial.path().to_owned());
+        self.0.lock().push(file.partial.path().to_owned());
     }
 
     /// Removes those that are not finished.
     pub fn remove(&self) {
-        for path in lock_paths(&self.0).drain(..) {
+        for path in self.0.lock().drain(..) {
             // A finished one has another name, and at the end of a process nobody reads errors.
             let _ = fs::remove_file(path);
         }
     }
-}
-
-fn lock_paths(paths: &Mutex<Vec<PathBuf>>) -> MutexGuard<'_, Vec<PathBuf>> {
-    paths.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Names of unfinished files. They have the permissions of the user's other new files.

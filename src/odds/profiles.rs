@@ -240,6 +240,11 @@ impl ProfileSetting {
 }
 
 impl Profiles {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The profiles that a value of the option `Profiles` names; none if it is off. `check` says what is wrong with a
     /// value of an option, if something is: it is called for values that are the same in every game.
     ///

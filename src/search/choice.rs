@@ -34,7 +34,7 @@ pub(super) struct Criterion {
 
 /// What the scores of all moves depend on.
 #[derive(Clone, Copy)]
-struct Scale {
+struct ScoreScale {
     /// Visits of the most visited move.
     max_visits: u32,
     /// The value of a draw.
@@ -74,7 +74,7 @@ impl Criterion {
             let may_be_best =
                 self.choice != RootChoice::Lcb || f64::from(child.q(draw_score)) > best.0;
             if is_open(child) && child.n > 0 && may_be_best {
-                let scale = Scale {
+                let scale = ScoreScale {
                     max_visits: first.n,
                     draw_score,
                 };
@@ -93,7 +93,7 @@ impl Criterion {
         tree: &Tree,
         edge: u8,
         child: &Node,
-        scale: Scale,
+        scale: ScoreScale,
         rng: &mut Xoshiro256PlusPlus,
     ) -> f64 {
         let (q, n) = (f64::from(child.q(scale.draw_score)), f64::from(child.n));

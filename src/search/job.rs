@@ -99,7 +99,8 @@ impl Job {
         tables: &[TableMove],
     ) -> Vec<PackedMove> {
         let is_repeated = self.history.last().repetitions > 0;
-        let fastest = self.options.syzygy_fast_play() || is_repeated;
+        // A game has to make progress; an analysis shows every move that keeps the result.
+        let fastest = !self.is_analysis() && (self.options.syzygy_fast_play() || is_repeated);
         let is_requested =
             |known: &&TableMove| requested.is_empty() || requested.contains(&known.m);
         let known = tables.iter().filter(is_requested).copied().collect();

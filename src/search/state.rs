@@ -219,7 +219,8 @@ impl SearchState {
         is_mate && self.prove_root_move(edge, -1, 1.0, Origin::Children)
     }
 
-    /// Marks the first unvisited root move after which the rules draw the game as drawn, and returns its edge.
+    /// Marks the first unvisited root move after which the rules draw the game as drawn, and returns its edge. Moves
+    /// that give away the result of the tablebases are left out.
     pub fn prove_unvisited_draw(&mut self, job: &Job) -> Option<u8> {
         let is_unvisited = |edge: &u8| self.root_child(*edge).is_none_or(|child| child.n == 0);
         let edges = self.tree.edges(self.root());
@@ -227,7 +228,7 @@ impl SearchState {
             .root_moves
             .allowed()
             .map(|(edge, _)| edge)
-            .filter(is_unvisited)
+            .filter(|edge| !self.given_away.contains(edge) && is_unvisited(edge))
             .find(|&edge| look_ahead::draws(&job.history, edges.at(edge).m()))?;
         self.prove_root_move(found, 0, 0.0, Origin::Rules)
             .then_some(found)

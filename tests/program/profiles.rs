@@ -338,6 +338,26 @@ fn missing_material_in_a_middlegame_is_said_to_be_no_odds() {
         ]
     );
     session.end();
+    // Here the option ends a profile.
+    let everywhere = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+    fs::write(
+        everywhere.path(),
+        "[[profile]]\nname = \"everywhere\"\nset = { ScLimit = 30 }\n",
+    )
+    .unwrap();
+    let mut session = Session::with(&[
+        "-b",
+        "hash",
+        "--profiles",
+        everywhere.path().to_str().unwrap(),
+    ]);
+    session.send_and_sync(&format!("position fen {middlegame}"));
+    let lines = session.send_and_sync("setoption name UCI_AnalyseMode value true");
+    assert_eq!(
+        profile_lines(&lines),
+        ["none: the options are as they were set"]
+    );
+    session.end();
 }
 
 #[test]

@@ -20,7 +20,7 @@ const MAX_PART_BYTES: u64 = 1 << 31;
 
 /// What is read of the list of a part, `part-N.json`.
 #[derive(Deserialize)]
-struct Part {
+struct PartList {
     /// Its files with their checksums.
     files: BTreeMap<String, IgnoredAny>,
 }
@@ -57,7 +57,7 @@ impl FolderFiles {
         let mut known = BTreeSet::new();
         for part in &parts {
             let read = files::read(part, MAX_PART_BYTES).map_err(anyhow::Error::from);
-            let list = read.and_then(|text| Ok(serde_json::from_slice::<Part>(&text)?));
+            let list = read.and_then(|text| Ok(serde_json::from_slice::<PartList>(&text)?));
             let list = list.with_context(|| format!("{} is damaged", part.display()))?;
             known.extend(list.files.into_keys());
         }
@@ -82,7 +82,9 @@ fn parts_of(folder: &Path) -> Vec<PathBuf> {
     let mut lists = files::of_folder(folder, &[".json"]).unwrap_or_default();
     lists.retain(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let number = name.strip_prefix("part-").and_then(|rest| rest.strip_suffix(".json"));
+        let number = name
+            .strip_prefix("part-")
+            .and_then(|rest| rest.strip_suffix(".json"));
         number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
     });
     lists
