@@ -901,7 +901,8 @@ fn unusable_engines_leave_no_file() {
 #[test]
 fn faults_of_tablebases_are_reported_once() {
     let folder = Folder::new();
-    fs::write(folder.path("won.epd"), "8/8/8/3k4/8/8/4Q3/K7 w - -\n").unwrap();
+    // The king has to take the rook, and tables are asked after captures.
+    fs::write(folder.path("won.epd"), "kR6/4Q3/8/8/8/8/8/K7 b - -\n").unwrap();
     // No more than the size of a table.
     fs::write(folder.path("KQvK.rtbw"), [7; 16]).unwrap();
     let (book, tables) = (folder.text("won.epd"), folder.text(""));
