@@ -5,7 +5,7 @@ use std::{env, sync::Arc};
 
 use crate::common::{Setup, position};
 use scorn::{
-    chess::{History, PackedMove, moves::legal_moves, setup},
+    chess::{History, PackedMove, moves::legal_moves},
     dataset::record::{MATE, NO_PLIES, Record, Source},
     labeling,
     network::hash::HashEvaluator,
@@ -395,16 +395,6 @@ fn analyse_mode_searches_moves_that_give_the_result_away_and_plays_none() {
         played.rank(),
         won.iter().map(TableMove::rank).max().unwrap()
     );
-}
-
-/// In a game a repeated position calls for the fastest win of the tablebases, an analysis shows the mate.
-#[test]
-fn an_analysis_shows_the_fastest_mate_of_a_repeated_position() {
-    let Some(tables) = tables() else { return };
-    let moves = ["d1d2", "h8g8", "d2d1", "g8h8"].map(str::to_owned);
-    let game = setup::history_from(Some("7k/8/5K2/8/8/8/6P1/3Q4 w - - 0 1"), &moves).unwrap();
-    let outcome = setup(&tables, &[("UCI_AnalyseMode", "true")]).search(&game, 3000);
-    assert_eq!(outcome.report.lines[0].score, Score::Mate(2));
 }
 
 /// Keeps the statistics of the root's moves.

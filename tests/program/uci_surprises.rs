@@ -162,6 +162,31 @@ fn a_mate_search_looks_beyond_the_tablebases() {
     }
 }
 
+/// In a game a repeated position calls for the fastest win of the tablebases.
+#[test]
+fn an_analysis_shows_the_fastest_mate_of_a_repeated_position() {
+    let Some(tables) = crate::common::shared("syzygy") else {
+        return;
+    };
+    let mut session = Session::with(&["-b", "hash"]);
+    set(&mut session, "SyzygyPath", tables.to_str().unwrap());
+    set(&mut session, "UCI_AnalyseMode", "true");
+    set(&mut session, "MultiPV", "4");
+    let start = "position fen 7k/8/5K2/8/8/8/6P1/3Q4 w - - 0 1";
+    for position in [
+        start.to_owned(),
+        format!("{start} moves d1d2 h8g8 d2d1 g8h8"),
+    ] {
+        session.send(&position);
+        let (_, lines) = session.go("go nodes 3000");
+        let mut best = lines
+            .iter()
+            .rev()
+            .filter(|line| line.contains(" multipv 1 "));
+        assert!(best.next().unwrap().contains(" score mate 2 "), "{lines:?}");
+    }
+}
+
 /// Where no visit makes a line longer, a search by depth ends.
 #[test]
 fn a_search_by_depth_ends() {
