@@ -455,7 +455,10 @@ impl Engine {
             self.timing
                 .plan(self.settings.in_force(), game, clock, received)
         });
-        let mut limits = go.limits(self.settings.in_force(), by_clock);
+        let mut limits = Limits {
+            pondering: go.ponder,
+            ..go.limits(self.settings.in_force(), by_clock)
+        };
         let (remaining, _) = go.clock(game.position().turn());
         if let Some(remaining) = remaining.filter(|_| go.ponder) {
             let reserve = Duration::from_millis(self.settings.in_force().move_overhead_ms);

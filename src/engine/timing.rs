@@ -1,5 +1,5 @@
 //! The engine's clock: when it started, the time manager that divides it, and the lag between engine and GUI that was
-//! measured in this game.
+//! measured so far.
 
 use std::{sync::Arc, time::Duration};
 

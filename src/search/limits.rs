@@ -24,6 +24,8 @@ pub struct Limits {
     pub tree_bytes: Option<usize>,
     /// Search until stopped, even when the result is certain (`go infinite`, `go ponder`).
     pub infinite: bool,
+    /// Whether the opponent is to move and the search only prepares (`go ponder`): its own result is hardly used.
+    pub pondering: bool,
 }
 
 impl Limits {

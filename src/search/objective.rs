@@ -38,7 +38,7 @@ pub(super) fn time_needed(
     options: &SearchOptions,
     limits: &Limits,
 ) -> Option<Duration> {
-    let is_wanted = options.show_objective() && tree.rule.is_some();
+    let is_wanted = options.show_objective() && tree.rule.is_some() && !limits.pondering;
     let time = TIME_PER_VISIT.saturating_mul(tree.node(tree.root).n);
     let most = limits
         .max_time()
@@ -287,6 +287,25 @@ mod tests {
         child(&mut tree, offer, 3, -0.8, 0.0);
         child(&mut tree, offer, 3, 0.4, 0.2);
         (tree, offer)
+    }
+
+    #[test]
+    fn a_search_that_only_prepares_takes_no_time_for_them() {
+        let (tree, _) = tree();
+        let options = Options {
+            show_objective: true,
+            ..Options::default()
+        };
+        let time = |pondering| {
+            let limits = Limits {
+                infinite: true,
+                pondering,
+                ..Limits::default()
+            };
+            time_needed(&tree, &options.search(), &limits)
+        };
+        assert!(time(false).is_some());
+        assert_eq!(time(true), None);
     }
 
     fn freeze(tree: &mut Tree, id: NodeId) {

@@ -29,6 +29,8 @@ pub(super) struct OpenChoice {
     old: Snapshot,
     recent: Snapshot,
     now: Snapshot,
+    /// Whether nothing was observed: the visits of a reused tree belong to no pace.
+    is_new: bool,
 }
 
 impl OpenChoice {
@@ -40,6 +42,7 @@ impl OpenChoice {
             old: Snapshot::default(),
             recent: Snapshot::default(),
             now: Snapshot::default(),
+            is_new: true,
         }
     }
 
@@ -54,7 +57,10 @@ impl OpenChoice {
         self.now.at = elapsed;
         self.now.visits.clear();
         self.now.visits.extend(visits);
-        if elapsed.saturating_sub(self.recent.at) >= self.bank.period {
+        if std::mem::replace(&mut self.is_new, false) {
+            self.old.clone_from(&self.now);
+            self.recent.clone_from(&self.now);
+        } else if elapsed.saturating_sub(self.recent.at) >= self.bank.period {
             std::mem::swap(&mut self.old, &mut self.recent);
             self.recent.clone_from(&self.now);
         }
@@ -139,6 +145,18 @@ mod tests {
             watch().is_open(&state, SECOND / 2, 6 * SECOND),
             "at first it is open"
         );
+    }
+
+    /// Also before the first period has passed.
+    #[test]
+    fn visits_of_a_reused_tree_show_no_pace() {
+        let mut watch = watch();
+        let before = [child(25_000, 0.2), child(7500, 0.1)];
+        watch.observe(&SearchState::with_children(&before), SECOND / 100);
+        let state = SearchState::with_children(&[child(40_000, 0.2), child(8000, 0.1)]);
+        watch.observe(&state, SECOND);
+        watch.bank.other_pace = 4.0;
+        assert!(!watch.is_open(&state, SECOND, 5 * SECOND));
     }
 
     #[test]

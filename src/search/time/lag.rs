@@ -24,7 +24,7 @@ const MAX_GIFT: f64 = 1.0;
 /// A larger difference is not lag: the clock was set by hand, or time was taken away.
 const MAX_LAG: Duration = Duration::from_secs(10);
 
-/// The lag of one game.
+/// The lag since the program's start: one game tells about the next.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lag {
     /// The first measurement, which alone may be an outlier.

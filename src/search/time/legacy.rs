@@ -15,6 +15,8 @@ pub(super) struct LegacyManager {
     saved: f64,
     /// The budget of the last planned search, in seconds.
     budget: f64,
+    /// The part of it that `Slowmover` adds, in seconds.
+    excess: f64,
     is_first: bool,
 }
 
@@ -25,6 +27,7 @@ impl LegacyManager {
             parameters,
             saved: 0.0,
             budget: 0.0,
+            excess: 0.0,
             is_first: true,
         }
     }
@@ -50,8 +53,11 @@ impl TimeManager for LegacyManager {
         // The time of the other moves cannot be spent at once.
         let extra = (self.saved * parameters.immediate_use).clamp(0.0, total / 2.0);
         self.saved -= extra;
-        let factor = f64::from(clock.slowmover) * parameters.slowmover * clock.ponder_factor(moves);
-        let even = (total - extra) / moves * factor;
+        let slowmover = f64::from(clock.slowmover) * parameters.slowmover;
+        let factor = slowmover * clock.ponder_factor(moves);
+        let even = (total - extra - self.saved).max(0.0) / moves * factor;
+        // What is planned beyond a move's share is not saved where it is not needed.
+        self.excess = even * (1.0 - 1.0 / slowmover.max(1.0));
         let share = first_share(even * self.bonus(clock.ply), even, total) + extra;
         let limits = limits(share, clock.max_time(moves));
         self.is_first = false;
@@ -60,7 +66,8 @@ impl TimeManager for LegacyManager {
     }
 
     fn finish(&mut self, spent: &SearchCost) {
-        self.saved = (self.saved + self.budget - spent.time.as_secs_f64()).max(0.0);
+        let unused = self.budget - self.excess - spent.time.as_secs_f64();
+        self.saved = (self.saved + unused).max(0.0);
     }
 
     fn discard_savings(&mut self) {
@@ -131,6 +138,38 @@ mod tests {
             nodes: 1,
         });
         assert!(budget(&mut manager, &clock) <= usual + 1);
+    }
+
+    /// As in lc0, which takes it off what was saved.
+    #[test]
+    fn what_slowmover_adds_is_not_saved() {
+        let clock = ClockState {
+            slowmover: 2.0,
+            ..clock(300_000, 0, None, 40)
+        };
+        let mut manager = manager();
+        let usual = budget(&mut manager, &clock);
+        manager.finish(&SearchCost {
+            time: Duration::from_millis(usual as u64 / 2),
+            nodes: 1,
+        });
+        assert!(budget(&mut manager, &clock).abs_diff(usual) <= 1);
+    }
+
+    /// lc0's `immediate-use`: the rest is kept for later moves.
+    #[test]
+    fn saved_time_is_no_part_of_the_shares() {
+        let parameters = Legacy {
+            immediate_use: 0.0,
+            ..Legacy::default()
+        };
+        let mut kept = LegacyManager {
+            saved: 10.0,
+            is_first: false,
+            ..LegacyManager::new(parameters)
+        };
+        let got = budget(&mut kept, &clock(60_000, 0, None, 40));
+        assert_eq!(got, budget(&mut manager(), &clock(50_000, 0, None, 40)));
     }
 
     #[test]

@@ -29,7 +29,8 @@ const LAG_PART: f64 = 0.05;
 const MAX_FIRST_PART: f64 = 0.15;
 /// Minimum pondering time in seconds, even with a clock near zero: enough for some hundred nodes.
 const MIN_PONDERING: f64 = 0.005;
-/// Without an increment, time for the lag of at least this many more moves is reserved, because games can be long.
+/// Without an increment, time for the lag of at least this many more moves is reserved, or until the next time control,
+/// because games can be long.
 const SUDDEN_DEATH_MOVES: f64 = 50.0;
 /// How much more of the clock is used when pondering is on.
 const PONDER_PART: f64 = 0.25;
@@ -125,11 +126,15 @@ impl ClockState {
     /// The gain of all `moves` moves but the first.
     fn later(&self, moves: f64) -> f64 {
         let gain = self.gain();
-        let more = match self.moves_to_go {
-            None if gain < 0.0 => (moves - 1.0).max(SUDDEN_DEATH_MOVES),
-            _ => moves - 1.0,
+        let others = moves - 1.0;
+        if gain >= 0.0 {
+            return gain * others;
+        }
+        let at_most = match self.moves_to_go {
+            Some(left) => f64::from(left.max(1)) - 1.0,
+            None => f64::INFINITY,
         };
-        gain * more
+        gain * others.max(SUDDEN_DEATH_MOVES.min(at_most))
     }
 
     /// The time that this move could use if it were the last, in a game of `moves` more moves.

@@ -66,6 +66,8 @@ struct Machine {
     style: TimeUse,
     /// Milliseconds that every move loses, and that one move in fifty loses.
     lag: (u64, u64),
+    /// Milliseconds that every move loses besides.
+    steady_lag: u64,
     ponders: bool,
     nodes: u64,
 }
@@ -87,7 +89,7 @@ impl Machine {
     fn loses(&mut self) -> Duration {
         let (usual, bad) = self.lag;
         let bad = if self.rng.random_bool(0.02) { bad } else { 0 };
-        Duration::from_millis(self.rng.random_range(0..=usual) + bad)
+        Duration::from_millis(self.steady_lag + self.rng.random_range(0..=usual) + bad)
     }
 }
 
@@ -157,6 +159,7 @@ fn games(name: &str, ponders: bool) -> Vec<(String, TimeUse, Vec<f64>)> {
                     rng: Xoshiro256PlusPlus::seed_from_u64(seed),
                     style,
                     lag,
+                    steady_lag: 0,
                     ponders,
                     nodes: 0,
                 };
@@ -189,6 +192,28 @@ fn no_game_is_lost_on_time_and_the_clock_is_used() {
     }
 }
 
+/// A clock that is filled up after some moves pays for the lag of all moves until then, however few are expected.
+#[test]
+fn a_steady_lag_loses_no_game_with_time_controls() {
+    for (name, lag) in MANAGERS
+        .into_iter()
+        .flat_map(|name| [(name, 50), (name, 80)])
+    {
+        for style in [TimeUse::Everything, TimeUse::Pruned] {
+            let mut machine = Machine {
+                rng: Xoshiro256PlusPlus::seed_from_u64(5),
+                style,
+                lag: (0, 0),
+                steady_lag: lag,
+                ponders: false,
+                nodes: 0,
+            };
+            let mut manager = manager(&name.parse().unwrap());
+            game(&mut *manager, (10_000, 0, Some(40)), &mut machine, 120);
+        }
+    }
+}
+
 #[test]
 fn the_page_has_the_part_of_the_time_that_is_used() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/time.md");
@@ -215,6 +240,7 @@ fn pondering_does_not_overdraw_the_increments() {
                 rng: Xoshiro256PlusPlus::seed_from_u64(1),
                 style: TimeUse::Everything,
                 lag: (0, 0),
+                steady_lag: 0,
                 ponders,
                 nodes: 0,
             };

@@ -125,7 +125,7 @@ impl TimeManager for SmoothManager {
     }
 
     fn discard_savings(&mut self) {
-        self.bank = None;
+        (self.bank, self.last) = (None, None);
     }
 
     fn finish(&mut self, spent: &SearchCost) {
