@@ -358,7 +358,7 @@ fn processors() {
     let network = built_in();
     let of_network = priors.map(|priors| seconds_per_visit(&*network, 400_000, 64, priors).0);
     println!(
-        "simulated processors, {TIMES_SLOWER} times slower than {:.1} µs a position outside the tree, 10 s, median of 3:",
+        "simulated processors, {TIMES_SLOWER} times slower than {:.1} µs a position outside the tree, 10 s, medians:",
         1e6 * POSITION
     );
     for (name, in_tree) in [
