@@ -117,7 +117,8 @@ impl<'a> TrainingRun<'a> {
         };
         ensure!(
             settings.sizes.over(checkpoint.shape) == checkpoint.shape,
-            "the checkpoint holds a network of other sizes ({}): leave out the options for sizes, or use another --folder",
+            "the checkpoint holds a network of other sizes ({}): leave out the options for sizes, or use another \
+             --folder",
             checkpoint.shape
         );
         let (shape, mut progress) = (checkpoint.shape, checkpoint.progress);

@@ -78,8 +78,8 @@ impl TrainingSettings {
         // Each thread allocates its own gradients, so idle threads are refused.
         ensure!(
             self.threads <= self.batch.div_ceil(self.chunk),
-            "too many threads: {} threads cannot share a batch of {} positions in chunks of {}; set a smaller --chunk, a \
-             larger --batch, or fewer --threads",
+            "too many threads: {} threads cannot share a batch of {} positions in chunks of {}; set a smaller --chunk, \
+             a larger --batch, or fewer --threads",
             self.threads,
             self.batch,
             self.chunk

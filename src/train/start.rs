@@ -68,8 +68,8 @@ impl Sizes {
 pub fn check_shape(shape: Shape) -> Result<()> {
     ensure!(
         shape.is_valid(),
-        "invalid network sizes: first layers must have a multiple of {} columns up to 4096, hidden layers 1 to 256 units, \
-         and there must be 1 to 32 stages",
+        "invalid network sizes: first layers must have a multiple of {} columns up to 4096, hidden layers 1 to 256 \
+         units, and there must be 1 to 32 stages",
         BLOCK
     );
     Ok(())
@@ -121,8 +121,8 @@ fn changed(old: Shape, changes: Changes) -> Result<Shape> {
     ensure!(
         changes.reinitialises(NetworkPart::Value)
             || shape.value >= old.value && shape.hidden == old.hidden,
-        "a value network of {} columns and {} hidden units does not fit into {} and {}: choose at least as many columns \
-         and the same number of units, or start it at random with --reinit value",
+        "a value network of {} columns and {} hidden units does not fit into {} and {}: choose at least as many \
+         columns and the same number of units, or start it at random with --reinit value",
         old.value,
         old.hidden,
         shape.value,
