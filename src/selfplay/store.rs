@@ -243,6 +243,29 @@ impl PartFile {
     }
 }
 
+/// The files that the lists of parts in a folder name, with their checksums; `None` where it has no part of a run.
+///
+/// # Errors
+/// When a list cannot be read or is damaged.
+pub fn listed_files(folder: &Path) -> Result<Option<BTreeMap<String, String>>> {
+    let is_part = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let number = name
+            .strip_prefix("part-")
+            .and_then(|rest| rest.strip_suffix(".json"));
+        number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let found = crate::files::of_folder(folder, &[".json"]).unwrap_or_default();
+    let mut listed = None;
+    for path in found.into_iter().filter(is_part) {
+        let read = crate::files::read(&path, MAX_PART_BYTES).map_err(anyhow::Error::from);
+        let part = read.and_then(|text| PartFile::parse(&text));
+        let part = part.with_context(|| format!("{} is damaged", path.display()))?;
+        listed.get_or_insert_with(BTreeMap::new).extend(part.files);
+    }
+    Ok(listed)
+}
+
 /// The contents of `summary.json`. Nothing in it depends on the speed of the run.
 #[derive(Serialize)]
 struct RunSummary<'a> {

@@ -1,29 +1,19 @@
 //! The games and records of a folder: those of a self-play run, or all of them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, ensure};
-use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{
     files,
-    selfplay::store::{BALANCE, UNFINISHED},
+    selfplay::store::{self, BALANCE, UNFINISHED},
 };
 
 /// File name endings of games and records.
 const ENDINGS: [&str; 4] = [".pgn", ".pgn.gz", ".pgn.zst", ".vis"];
-/// Maximum size of the list of a part, in bytes.
-const MAX_PART_BYTES: u64 = 1 << 31;
-
-/// What is read of the list of a part, `part-N.json`.
-#[derive(Deserialize)]
-struct PartList {
-    /// Its files with their checksums.
-    files: BTreeMap<String, IgnoredAny>,
-}
 
 /// The files of a folder.
 pub(super) struct FolderFiles {
@@ -47,20 +37,12 @@ impl FolderFiles {
             ),
             false => found,
         }?;
-        let parts = parts_of(folder);
-        if parts.is_empty() {
+        let Some(known) = store::listed_files(folder)? else {
             return Ok(FolderFiles {
                 files,
                 foreign: Vec::new(),
             });
-        }
-        let mut known = BTreeSet::new();
-        for part in &parts {
-            let read = files::read(part, MAX_PART_BYTES).map_err(anyhow::Error::from);
-            let list = read.and_then(|text| Ok(serde_json::from_slice::<PartList>(&text)?));
-            let list = list.with_context(|| format!("{} is damaged", part.display()))?;
-            known.extend(list.files.into_keys());
-        }
+        };
         let (files, foreign): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|file| belongs(file, &known));
         ensure!(
@@ -77,22 +59,9 @@ impl FolderFiles {
     }
 }
 
-/// The lists of the parts of a run; none where the folder has no run.
-fn parts_of(folder: &Path) -> Vec<PathBuf> {
-    let mut lists = files::of_folder(folder, &[".json"]).unwrap_or_default();
-    lists.retain(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let number = name
-            .strip_prefix("part-")
-            .and_then(|rest| rest.strip_suffix(".json"));
-        number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-    });
-    lists
-}
-
 /// Whether a file is one of a part, also if it was compressed since.
-fn belongs(file: &Path, known: &BTreeSet<String>) -> bool {
+fn belongs(file: &Path, known: &BTreeMap<String, String>) -> bool {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let unpacked = name.strip_suffix(".gz").or(name.strip_suffix(".zst"));
-    known.contains(&*name) || unpacked.is_some_and(|name| known.contains(name))
+    known.contains_key(&*name) || unpacked.is_some_and(|name| known.contains_key(name))
 }

@@ -13,10 +13,8 @@ pub(super) struct LegacyManager {
     parameters: Legacy,
     /// Seconds that were planned but not used.
     saved: f64,
-    /// The budget of the last planned search, in seconds.
-    budget: f64,
-    /// The part of it that `Slowmover` adds, in seconds.
-    excess: f64,
+    /// The budget of the last planned search without what `Slowmover` adds, in seconds: what is left of it is saved.
+    planned: f64,
     is_first: bool,
 }
 
@@ -26,8 +24,7 @@ impl LegacyManager {
         LegacyManager {
             parameters,
             saved: 0.0,
-            budget: 0.0,
-            excess: 0.0,
+            planned: 0.0,
             is_first: true,
         }
     }
@@ -56,18 +53,16 @@ impl TimeManager for LegacyManager {
         let slowmover = f64::from(clock.slowmover) * parameters.slowmover;
         let factor = slowmover * clock.ponder_factor(moves);
         let even = (total - extra - self.saved).max(0.0) / moves * factor;
-        // What is planned beyond a move's share is not saved where it is not needed.
-        self.excess = even * (1.0 - 1.0 / slowmover.max(1.0));
+        let excess = even * (1.0 - 1.0 / slowmover.max(1.0));
         let share = first_share(even * self.bonus(clock.ply), even, total) + extra;
         let limits = limits(share, clock.max_time(moves));
         self.is_first = false;
-        self.budget = limits.budget.unwrap_or_default().as_secs_f64();
+        self.planned = limits.budget.unwrap_or_default().as_secs_f64() - excess;
         limits
     }
 
     fn finish(&mut self, spent: &SearchCost) {
-        let unused = self.budget - self.excess - spent.time.as_secs_f64();
-        self.saved = (self.saved + unused).max(0.0);
+        self.saved = (self.saved + self.planned - spent.time.as_secs_f64()).max(0.0);
     }
 
     fn discard_savings(&mut self) {

@@ -208,6 +208,20 @@ fn captured_batches_are_taken_if_they_agree_with_the_plain_graph() {
     assert!(reported.is_empty(), "{reported:?}");
 }
 
+fn assert_contains(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+/// There is one report, with all of these parts.
+fn assert_one_report(reported: &[String], parts: &[&str]) {
+    let [text] = reported else {
+        panic!("{reported:?}")
+    };
+    assert_contains(text, parts);
+}
+
 #[test]
 fn what_cannot_be_captured_or_differs_is_replaced_and_that_is_reported_once() {
     let failing = "CUDA failure 900: operation not permitted when stream is capturing";
@@ -217,12 +231,7 @@ fn what_cannot_be_captured_or_differs_is_replaced_and_that_is_reported_once() {
     let of_wrong = load_with(Working { is_wrong: true }).unwrap();
     for ((description, reported), part) in [(of_failing, failing), (of_wrong, "differ by")] {
         assert!(description.contains("graph fused"), "{description}");
-        let [text] = &reported[..] else {
-            panic!("{reported:?}")
-        };
-        for part in ["graph=captured is not used", part] {
-            assert!(text.contains(part), "{text}");
-        }
+        assert_one_report(&reported, &["graph=captured is not used", part]);
     }
 }
 
@@ -233,12 +242,7 @@ fn a_gpu_that_fails_in_an_evaluation_is_reported_with_the_next_step() {
         return;
     };
     assert!(description.contains("graph fused"), "{description}");
-    let [text] = &reported[..] else {
-        panic!("{reported:?}")
-    };
-    for part in [failing, "only a restart of the program"] {
-        assert!(text.contains(part), "{text}");
-    }
+    assert_one_report(&reported, &[failing, "only a restart of the program"]);
 }
 
 #[test]
@@ -252,27 +256,26 @@ fn without_the_memory_for_all_copies_there_are_fewer() {
         return;
     };
     assert!(description.contains("graph captured"), "{description}");
-    let [text] = &reported[..] else {
-        panic!("{reported:?}")
-    };
-    for part in [
-        "2 sessions with batches of up to 8",
-        "one session with batches of up to 8",
-    ] {
-        assert!(text.contains(part), "{text}");
-    }
+    assert_one_report(
+        &reported,
+        &[
+            "2 sessions with batches of up to 8",
+            "one session with batches of up to 8",
+        ],
+    );
     let (description, reported) = load_with(scarce(|_| true)).unwrap();
     assert!(description.contains("graph fused"), "{description}");
     let [tried, unused] = &reported[..] else {
         panic!("{reported:?}")
     };
     assert!(tried.contains("one session"), "{tried}");
-    for part in [
-        "graph=captured is not used",
-        "lower BackendOptions sessions or batch",
-    ] {
-        assert!(unused.contains(part), "{unused}");
-    }
+    assert_contains(
+        unused,
+        &[
+            "graph=captured is not used",
+            "lower BackendOptions sessions or batch",
+        ],
+    );
 }
 
 #[test]
@@ -315,15 +318,13 @@ fn a_form_is_kept_if_only_its_reference_lacks_memory() {
     };
     let (found, reported) = if_it_fits(refused("Failed to allocate memory for requested buffer"));
     assert!(!found.unwrap());
-    let [text] = &reported[..] else {
-        panic!("{reported:?}")
-    };
-    for part in [
-        "graph=captured is used without a comparison with plain",
-        "too little memory",
-    ] {
-        assert!(text.contains(part), "{text}");
-    }
+    assert_one_report(
+        &reported,
+        &[
+            "graph=captured is used without a comparison with plain",
+            "too little memory",
+        ],
+    );
     let (found, reported) = if_it_fits(refused("invalid graph"));
     assert!(found.is_err() && reported.is_empty());
     let (found, reported) = if_it_fits(Ok(Arc::new(HashEvaluator)));
