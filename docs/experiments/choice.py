@@ -11,21 +11,26 @@ another program) and prints the mean loss: by how much of a point the chosen mov
 --movetime instead of --nodes each search has so many milliseconds, and as many threads as the program chooses. Moves
 without a score lose as much as the worst scored one. Positions that are decided, or in which all moves are equal, are left
 out. `compare` does the same with moves that other programs chose: files with a line FEN;MOVE;NODES a position, as
-`cargo bench --bench driver card` prints them. Intervals are of 95 %, from the differences of each position.
+`cargo bench --bench driver card` prints them. Intervals are of 95 %, from the differences of each position;
+each game is one cluster. Labels of an earlier version do not name the games: their positions count as independent ones,
+with intervals that are too small, and a message says so.
 
 Needs python-chess (pip install chess).
 """
 
 import argparse
 import json
-import math
 import random
 import statistics
+import sys
+from collections import defaultdict
 from pathlib import Path
 
 import chess
 import chess.engine
 import chess.pgn
+
+from losses import mean_of_games
 
 # Best expected scores (0 lost, 1 won) between which a position is used, and the smallest difference of best and worst.
 OPEN, MIN_DIFFERENCE = (0.05, 0.95), 0.005
@@ -34,18 +39,19 @@ SHARE, FIRST_PLY = 0.25, 4
 
 
 def positions(path, count, seed):
-    """So many distinct positions of the games, in random order."""
+    """So many distinct positions of the games, in random order, with the number of the last game that has them."""
     rng = random.Random(seed)
-    found = {}
+    found, number = {}, 0
     with open(path, encoding="utf-8") as games:
         while game := chess.pgn.read_game(games):
+            number += 1
             for node in game.mainline():
                 board = node.board()
                 if node.ply() - game.ply() >= FIRST_PLY and rng.random() < SHARE and board.legal_moves.count() > 3:
-                    found[board.epd()] = board.fen()
-    fens = list(found.values())
-    rng.shuffle(fens)
-    return fens[:count]
+                    found[board.epd()] = {"fen": board.fen(), "game": number}
+    drawn = list(found.values())
+    rng.shuffle(drawn)
+    return drawn[:count]
 
 
 def expectation(info):
@@ -57,26 +63,28 @@ def label(args):
     labels = Path(args.labels)
     known = labels.read_text().splitlines() if labels.exists() else []
     done = len(known)
-    fens = positions(args.games, args.positions, args.seed)
-    if [json.loads(line)["fen"] for line in known] != fens[:done]:
+    drawn = positions(args.games, args.positions, args.seed)
+    if [json.loads(line)["fen"] for line in known] != [position["fen"] for position in drawn[:done]]:
         raise SystemExit(f"{labels} has positions of other games or another seed: name another file")
     with chess.engine.SimpleEngine.popen_uci(args.engine) as engine, open(labels, "a", encoding="utf-8") as out:
-        for fen in fens[done:]:
+        for position in drawn[done:]:
+            fen = position["fen"]
             board = chess.Board(fen)
             lines = engine.analyse(board, chess.engine.Limit(nodes=args.nodes), multipv=args.multipv, game=fen)
             moves = {line["pv"][0].uci(): round(expectation(line), 4) for line in lines if line.get("pv")}
-            out.write(json.dumps({"fen": fen, "moves": moves}) + "\n")
+            out.write(json.dumps({**position, "moves": moves}) + "\n")
             out.flush()
-    print(f"{len(fens)} positions in {labels}")
+    print(f"{len(drawn)} positions in {labels}")
 
 
 def informative(path):
-    """The positions in which moves differ, with the values of their moves."""
+    """The positions in which moves differ, with the values of their moves and their game, or the position itself where
+    the game is not named."""
     for line in Path(path).read_text().splitlines():
         entry = json.loads(line)
         values = entry["moves"].values()
         if values and OPEN[0] <= max(values) <= OPEN[1] and max(values) - min(values) >= MIN_DIFFERENCE:
-            yield entry["fen"], entry["moves"]
+            yield entry["fen"], entry["moves"], entry.get("game", entry["fen"])
 
 
 def loss(moves, chosen):
@@ -93,7 +101,7 @@ def losses(program, options, labels, limit):
         engine.protocol.target_config.clear()
         repeatable = {"Threads": 1, "Seed": 1} if limit.nodes else {}
         engine.configure({**repeatable, **options})
-        for fen, moves in labels:
+        for fen, moves, _ in labels:
             lost.append(loss(moves, engine.play(chess.Board(fen), limit, game=fen).move.uci()))
     return lost
 
@@ -106,12 +114,22 @@ def setting(text, program):
     return program, dict(pair.split("=", 1) for pair in text.split(";") if pair)
 
 
-def print_losses(name, lost, first):
+def warn_without_games(labels):
+    """Says so where positions are not known to be of one game."""
+    if any(game == fen for fen, _, game in labels):
+        print("the labels do not name games: intervals are as if positions were independent", file=sys.stderr)
+
+
+def print_losses(name, lost, first, labels):
     """A line with the mean loss, and what it is better by than the first setting."""
     best = sum(loss == 0 for loss in lost) / len(lost)
-    gains = [before - after for before, after in zip(first, lost)]
-    interval = 1.96 * statistics.stdev(gains) / math.sqrt(len(gains))
-    compared = "" if lost is first else f"  better by {statistics.mean(gains):+.5f} +- {interval:.5f}"
+    gains = defaultdict(list)
+    for (_, _, game), before, after in zip(labels, first, lost):
+        gains[game].append(before - after)
+    gain, interval = mean_of_games(gains.values())
+    compared = "" if lost is first else f"  better by {gain:+.5f}"
+    if compared and interval is not None:
+        compared += f" +- {interval:.5f}"
     summary = f"{len(lost)} positions  loss {statistics.mean(lost):.5f}  best move {best:.1%}"
     print(f"{name:40} {summary}{compared}", flush=True)
 
@@ -120,12 +138,13 @@ def measure(args):
     labels = list(informative(args.labels))[: args.positions]
     if len(labels) < 2:
         raise SystemExit(f"{args.labels} has fewer than two usable positions")
+    warn_without_games(labels)
     limit = chess.engine.Limit(time=args.movetime / 1000) if args.movetime else chess.engine.Limit(nodes=args.nodes)
     first = None
     for text in args.settings:
         lost = losses(*setting(text, args.engine), labels, limit)
         first = first or lost
-        print_losses(text or "unchanged", lost, first)
+        print_losses(text or "unchanged", lost, first, labels)
 
 
 def chosen_moves(path):
@@ -136,13 +155,14 @@ def chosen_moves(path):
 
 def compare(args):
     files = [chosen_moves(path) for path in args.moves]
-    labels = [(fen, moves) for fen, moves in informative(args.labels) if all(fen in file for file in files)]
+    labels = [label for label in informative(args.labels) if all(label[0] in file for file in files)]
     if len(labels) < 2:
         raise SystemExit("the files have fewer than two usable positions in common")
-    lost = [[loss(moves, file[fen][0]) for fen, moves in labels] for file in files]
+    warn_without_games(labels)
+    lost = [[loss(moves, file[fen][0]) for fen, moves, _ in labels] for file in files]
     for path, file, own in zip(args.moves, files, lost):
-        nodes = statistics.mean(file[fen][1] for fen, _ in labels)
-        print_losses(f"{Path(path).name} ({nodes:.0f} nodes)", own, lost[0])
+        nodes = statistics.mean(file[fen][1] for fen, _, _ in labels)
+        print_losses(f"{Path(path).name} ({nodes:.0f} nodes)", own, lost[0], labels)
 
 
 def main():

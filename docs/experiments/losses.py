@@ -5,8 +5,9 @@
     docs/experiments/losses.py table JUDGED.jsonl
 
 `judge` lets a strong engine evaluate every position of the games; games that JUDGED.jsonl holds are not judged again.
-`table` prints how much of a point a move costs on average (with an interval of 95 %, as if moves were independent),
-what that adds up to in a game, and in how many of the drawn games Scorn was ahead by at least 1.5 pawns once.
+`table` prints how much of a point a move costs on average (with an interval of 95 % that takes each game as one
+cluster, as `scorn stats` does), what that adds up to in a game, and in how many of the drawn games Scorn was ahead by
+at least 1.5 pawns once.
 
 Needs python-chess (pip install chess).
 """
@@ -14,8 +15,7 @@ Needs python-chess (pip install chess).
 import argparse
 import json
 import math
-import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import chess
@@ -81,6 +81,38 @@ def judged(path: str) -> Iterator[dict]:
         yield from map(json.loads, Path(path).read_text(encoding="utf-8").splitlines())
 
 
+def student(freedom: int) -> float:
+    """The 97.5 % quantile of Student's distribution, as in src/stats/student.rs."""
+    freedom = min(freedom, 1000)
+
+    def within(t: float) -> float:
+        angle, odd = math.atan(t / math.sqrt(freedom)), freedom % 2
+        term, total = math.cos(angle) if odd else 1.0, 0.0
+        for power in range(odd + 2, freedom + 1, 2):
+            total += term
+            term *= math.cos(angle) ** 2 * (power - 1) / power
+        return 2 / math.pi * (angle + math.sin(angle) * total) if odd else math.sin(angle) * total
+
+    low, high = 1.9, 13.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if within(middle) < 0.95 else (low, middle)
+    return high
+
+
+def mean_of_games(games: Iterable[list[float]]) -> tuple[float, float | None]:
+    """The mean over all positions of games, and its error of 95 % from the differences between games, as in
+    src/stats/clusters.rs; None where these do not differ."""
+    games = [game for game in games if game]
+    positions, sums = sum(map(len, games)), [math.fsum(game) for game in games]
+    mean = math.fsum(sums) / positions
+    squares = math.fsum((total - mean * len(game)) ** 2 for total, game in zip(sums, games))
+    # What rounding leaves of nothing is no difference.
+    if len(games) < 2 or squares <= 1e-12 * math.fsum(total**2 for total in sums):
+        return mean, None
+    return mean, student(len(games) - 1) * math.sqrt(squares * len(games) / (len(games) - 1)) / positions
+
+
 def table(args: argparse.Namespace) -> None:
     games = list(judged(args.judged))
     if not games:
@@ -91,17 +123,20 @@ def table(args: argparse.Namespace) -> None:
         cells = []
         for by_scorn in (True, False):
             losses = [
-                move["loss"]
+                [
+                    move["loss"]
+                    for move in game["moves"]
+                    if move["scorn"] == by_scorn and least <= move["pieces"] < most
+                ]
                 for game in games
-                for move in game["moves"]
-                if move["scorn"] == by_scorn and least <= move["pieces"] < most
             ]
-            if len(losses) < 2:
-                cells += [len(losses), "", ""]
+            count = sum(map(len, losses))
+            if count < 2:
+                cells += [count, "", ""]
                 continue
-            mean = statistics.fmean(losses)
-            error = 1.96 * statistics.stdev(losses) / math.sqrt(len(losses))
-            cells += [len(losses), f"{mean:.4f} ± {error:.4f}", f"{sum(losses) / len(games):.2f}"]
+            mean, error = mean_of_games(losses)
+            shown = f"{mean:.4f}" if error is None else f"{mean:.4f} ± {error:.4f}"
+            cells += [count, shown, f"{sum(map(sum, losses)) / len(games):.2f}"]
         print(f"| {least} to {most - 1} | " + " | ".join(map(str, cells)) + " |")
     drawn = [game for game in games if game["result"] == "1/2-1/2"]
     ahead = sum(max(move["pawns"] for move in game["moves"]) >= AHEAD for game in drawn)

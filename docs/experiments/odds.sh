@@ -51,11 +51,16 @@ failed() { echo "odds.sh: games failed; the end of $folder/log:" >&2; tail -n 3 
 # A number of a result in JSON, the first one of that name.
 number() { grep -oE "\"$1\": ?[0-9]+" "$2" | sed -n 1p | grep -oE '[0-9]+$'; }
 
-# Prints the giver's score with its error of 95 %, from won, drawn and lost games.
+# Prints the giver's score with its error of 95 %, from won, drawn and lost games; where all have one result, the
+# one-sided 95 % bound of Clopper and Pearson (about 300 % / games from the end), or nothing if all are drawn.
 score() {
     awk -v name="$1" -v w="$2" -v d="$3" -v l="$4" 'BEGIN {
-        n = w + d + l; s = (w + d / 2) / n; e = 1.96 * sqrt(((w + d / 4) / n - s * s) / n)
-        printf "%s\t%d\t%d\t%d\t%.1f +- %.1f\n", name, w, d, l, 100 * s, 100 * e }'
+        n = w + d + l; s = (w + d / 2) / n; unseen = 100 * (1 - exp(log(0.05) / n))
+        printf "%s\t%d\t%d\t%d\t%.1f", name, w, d, l, 100 * s
+        if (w == n) printf " (above %.1f)\n", 100 - unseen
+        else if (l == n) printf " (below %.1f)\n", unseen
+        else if (d == n) print ""
+        else printf " +- %.1f\n", 196 * sqrt(((w + d / 4) / n - s * s) / n) }'
 }
 
 # Plays the games of a cell: odds, opponent, the giver's nodes, the rule's name, the giver's options.

@@ -57,12 +57,18 @@ def ratio(run):
     return f"{show(run['decisive_per_draw'])} ({show(least)} to {show(most)})"
 
 
+def with_error(value, digits, unit=1):
+    """A mean with its error, which is unknown where all games agree."""
+    mean, error = (None if value[key] is None else f"{unit * value[key]:.{digits}f}" for key in ("mean", "error"))
+    return mean if error is None else f"{mean} ± {error}"
+
+
 def percent(share):
-    return f"{100 * share['mean']:.1f} ± {100 * (share['error'] or 0):.1f}"
+    return with_error(share, 1, 100)
 
 
 def number(value, digits=2):
-    return f"{value['mean']:.{digits}f} ± {value['error'] or 0:.{digits}f}"
+    return with_error(value, digits)
 
 
 def elo(won, drawn, lost):

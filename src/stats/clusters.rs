@@ -2,33 +2,42 @@
 //!
 //! Positions of one game resemble each other, so the error of such a mean follows from the differences between games,
 //! not from the number of positions: each game is a cluster, and the mean is the ratio of two sums over clusters (W. G.
-//! Cochran, *Sampling Techniques*, section 6.4).
+//! Cochran, *Sampling Techniques*, section 6.4). Where all games agree nothing is known of their differences, and so no
+//! error: a share that is 0 in all of a few games may well be larger.
 
 use serde::Serialize;
 
-use super::Z95;
+use super::student;
 
 /// A mean with its error.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct MeanEstimate {
     /// The mean.
     pub mean: f64,
-    /// Half the width of the 95 % interval; `None` with fewer than two games.
+    /// Half the width of the 95 % interval; `None` where games do not differ, as with only one.
     pub error: Option<f64>,
+    /// The number of games.
+    pub games: u64,
 }
 
 impl MeanEstimate {
-    /// The ends of the 95 % interval; both are the mean if the error is unknown.
-    pub fn interval(&self) -> (f64, f64) {
-        let error = self.error.unwrap_or(0.0);
-        (self.mean - error, self.mean + error)
+    /// The ends of the 95 % interval; `None` if the error is unknown.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        self.error
+            .map(|error| (self.mean - error, self.mean + error))
+    }
+
+    /// The most, with 95 % confidence, that a share may be which no game has any part of, as if each game had all or
+    /// nothing: a larger one would have been seen (C. J. Clopper and E. S. Pearson, 1934; about 3 / games).
+    pub fn unseen_share(&self) -> f64 {
+        1.0 - libm::pow(0.05, 1.0 / self.games as f64)
     }
 }
 
 /// The mean of a quantity over the positions of games. Sums only, so that files can be counted apart and added.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClusterMean {
-    games: f64,
+    games: u64,
     /// Sums over games of the number of positions n and of the quantity's sum x: n, x, n², n x and x².
     n: f64,
     x: f64,
@@ -44,7 +53,7 @@ impl ClusterMean {
             return;
         }
         let n = positions as f64;
-        self.games += 1.0;
+        self.games += 1;
         self.n += n;
         self.x += sum;
         self.nn += n * n;
@@ -74,11 +83,17 @@ impl ClusterMean {
         }
         let mean = self.x / self.n;
         let squares = self.xx - 2.0 * mean * self.nx + mean * mean * self.nn;
-        let error = (self.games > 1.0).then(|| {
-            let variance = squares.max(0.0) * self.games / (self.games - 1.0);
-            Z95 * variance.sqrt() / self.n
+        // What rounding leaves of nothing is no difference.
+        let error = (self.games > 1 && squares > 1e-12 * self.xx).then(|| {
+            let freedom = self.games - 1;
+            let variance = squares * self.games as f64 / freedom as f64;
+            student::quantile(freedom) * variance.sqrt() / self.n
         });
-        Some(MeanEstimate { mean, error })
+        Some(MeanEstimate {
+            mean,
+            error,
+            games: self.games,
+        })
     }
 }
 
@@ -169,12 +184,12 @@ mod tests {
         mean.add(4, 4.0);
         let alone = mean.estimate().unwrap();
         assert_eq!((alone.mean, alone.error), (1.0, None));
-        assert_eq!(alone.interval(), (1.0, 1.0));
+        assert_eq!((alone.interval(), alone.games), (None, 1));
         mean.add(4, 0.0);
-        // Residuals 2 and -2 of eight positions: the variance is 2 (4 + 4) / 64.
+        // Residuals 2 and -2 of eight positions: the variance is 2 (4 + 4) / 64, of one degree of freedom.
         let both = mean.estimate().unwrap();
         assert!((both.mean - 0.5).abs() < 1e-12);
-        assert!((both.error.unwrap() - Z95 * 0.5).abs() < 1e-12);
+        assert!((both.error.unwrap() - 12.706_204_736 * 0.5).abs() < 1e-6);
         let mut parts = [ClusterMean::default(); 2];
         parts[0].add(4, 4.0);
         parts[1].add(4, 0.0);
@@ -196,10 +211,26 @@ mod tests {
                 let is_of_that_kind = rng.random_range(0..3) == 0;
                 mean.add(plies, if is_of_that_kind { plies as f64 } else { 0.0 });
             }
-            let (low, high) = mean.estimate().unwrap().interval();
+            let (low, high) = mean.estimate().unwrap().interval().unwrap();
             held += u32::from((low..=high).contains(&(1.0 / 3.0)));
         }
         assert!((920..=975).contains(&held), "{held}");
+    }
+
+    #[test]
+    fn games_that_agree_have_no_error() {
+        for each in [0.0, 0.1, 1.0] {
+            let mut mean = ClusterMean::default();
+            for plies in 20..79 {
+                mean.add(plies, each * plies as f64);
+            }
+            let estimate = mean.estimate().unwrap();
+            assert_eq!((estimate.error, estimate.games), (None, 59), "{each}");
+            let json = serde_json::to_value(estimate).unwrap();
+            assert!(json["error"].is_null());
+            // 0.95 to the power of 59 is 0.0485.
+            assert!((0.049..0.05).contains(&estimate.unseen_share()));
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Statistics of games: results and repetitions ([`games`]), strength ([`elo`], [`sprt`]), what searches find that the
 //! network does not know ([`policy`]), sacrifices and uneven material ([`tactics`]), the error of means over positions
-//! ([`clusters`]), and pages with plots ([`page`], [`plot`]), compared with the [`paper`].
+//! ([`clusters`]), the error of few samples (`student`), and pages with plots ([`page`], [`plot`]), compared with the
+//! [`paper`].
 //!
 //! Nothing here plays or reads games.
 
@@ -12,6 +13,7 @@ pub mod paper;
 pub mod plot;
 pub mod policy;
 pub mod sprt;
+mod student;
 pub mod tactics;
 
 /// The 97.5 % quantile of the normal distribution, for 95 % intervals.

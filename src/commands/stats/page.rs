@@ -214,7 +214,12 @@ fn shares_plot(
     first: &SpreadSummary,
     quantity: &str,
 ) -> Plot {
-    let point = |x: usize, share: &MeanEstimate| (x as f64, share.mean, Some(share.interval()));
+    let point = |x: usize, share: &MeanEstimate| {
+        let interval = share
+            .interval()
+            .map(|(low, high)| (low.max(0.0), high.min(1.0)));
+        (x as f64, share.mean, interval)
+    };
     let thresholds = first.at_least.iter().enumerate();
     let series = thresholds.map(|(index, at)| {
         let shares = spreads.iter().enumerate();

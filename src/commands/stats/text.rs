@@ -139,11 +139,22 @@ pub(super) fn number(estimate: &MeanEstimate) -> String {
     format!("{:.3}{error}", estimate.mean)
 }
 
-/// A share in per cent with its error.
+/// A share in per cent with its error, with the ends of its interval where the error passes an end of the scale, or
+/// with the bound of a share that all games or none have.
 pub(super) fn percent(share: &MeanEstimate) -> String {
-    let error = share.error;
-    let error = error.map_or(String::new(), |error| format!(" ±{:.2}", 100.0 * error));
-    format!("{:.2}{error} %", 100.0 * share.mean)
+    let percent = 100.0 * share.mean;
+    let unseen = 100.0 * share.unseen_share();
+    let is_possible = |error: &f64| share.mean >= *error && share.mean + error <= 1.0;
+    match share.error {
+        Some(error) if !is_possible(&error) => {
+            let [low, high] = [share.mean - error, share.mean + error].map(|it| it.clamp(0.0, 1.0));
+            format!("{percent:.2} % ({:.1} to {:.1})", 100.0 * low, 100.0 * high)
+        }
+        Some(error) => format!("{percent:.2} ±{:.2} %", 100.0 * error),
+        None if share.mean == 0.0 => format!("0 (below {unseen:.2}) %"),
+        None if share.mean == 1.0 => format!("100 (above {:.2}) %", 100.0 - unseen),
+        None => format!("{percent:.2} %"),
+    }
 }
 
 pub(super) fn ratio_text(summary: &Summary) -> String {
@@ -153,5 +164,25 @@ pub(super) fn ratio_text(summary: &Summary) -> String {
         Some(ratio) => format!("{ratio:.2} ({} to {})", number(low), number(high)),
         None if summary.white + summary.black == 0 => "unknown: no game is finished".to_owned(),
         None => format!("no draws (at least {})", number(low)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_has_an_error_or_a_bound() {
+        for (mean, error, games, expected) in [
+            (0.125, Some(0.034), 50, "12.50 ±3.40 %"),
+            (0.5, Some(6.35), 2, "50.00 % (0.0 to 100.0)"),
+            (0.02, Some(0.025), 30, "2.00 % (0.0 to 4.5)"),
+            (0.0, None, 60, "0 (below 4.87) %"),
+            (1.0, None, 60, "100 (above 95.13) %"),
+            (0.46, None, 1, "46.00 %"),
+        ] {
+            let share = MeanEstimate { mean, error, games };
+            assert_eq!(percent(&share), expected);
+        }
     }
 }
