@@ -17,7 +17,9 @@ use scorn::sparse::{
 };
 use scorn::train::{
     adam::{AdamWStep, Moments},
-    step::{self, Chunk, Losses, Scales, ValueLoss, ValueTarget, Workspace},
+    chunk::{Chunk, Lists},
+    step::{self, Losses, Scales, ValueLoss, Workspace},
+    targets::ValueTarget,
 };
 use serde_json::{Value, json};
 
@@ -89,7 +91,7 @@ fn description(
     chunk: &Chunk,
     losses: &[Losses],
 ) -> Value {
-    let lists = |lists: &step::Lists| {
+    let lists = |lists: &Lists| {
         let all = (0..lists.len()).map(|index| lists.get(index).to_vec());
         all.collect::<Vec<_>>()
     };

@@ -9,7 +9,7 @@ use crate::{
     files,
     network::input::policy_map,
     selfplay::chunk::{self, ChunkPosition, NO_MOVE, V7Fields, VALUES},
-    terminal::{counted, eprint_line},
+    terminal::{self, counted, eprint_line},
 };
 
 /// Maximum size of a chunk in bytes.
@@ -75,6 +75,9 @@ pub fn run(args: &ChunkArgs) -> Result<()> {
     let files: Vec<Result<PathBuf>> = args.files.iter().flat_map(|path| chunks_of(path)).collect();
     let count = files.len();
     for file in files {
+        if args.print && terminal::is_unread() {
+            return Ok(());
+        }
         match file.and_then(|path| read(&path)) {
             Ok(positions) => {
                 summary.chunks += 1;

@@ -6,10 +6,13 @@
 //! format is defined by the lc0 project's `trainingdata_v6.h`. V7 (`trainingdata_v7.h`) appends 40 bytes, among them
 //! the next two moves of the game.
 
-use std::io::{Read, Write};
+use std::{
+    borrow::Cow,
+    io::{Read, Write},
+};
 
 use anyhow::{Context, Result, bail, ensure};
-use flate2::{Compression, GzBuilder, read::MultiGzDecoder};
+use flate2::{Compression, GzBuilder, bufread::GzDecoder};
 use shakmaty::{
     Bitboard, Board, CastlingMode, Chess, Color, FromSetup, KnownOutcome, Piece, Position,
     PositionError, Role, Setup, Square,
@@ -29,8 +32,11 @@ use crate::{
     },
     options::HistoryFill,
     search::Proven,
+    terminal::counted,
 };
 
+/// What a gzip file begins with.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Bytes of a position of version 6.
 pub const BYTES: usize = 8356;
 /// Bytes of a position of version 7.
@@ -570,15 +576,10 @@ fn flags(game: &PlayedGame, sample: &Sample<'_>) -> u8 {
 /// # Errors
 /// When it is not a chunk of version 6 or 7.
 pub fn read(bytes: &[u8]) -> Result<Vec<ChunkPosition>> {
-    let mut unpacked = Vec::new();
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        MultiGzDecoder::new(bytes)
-            .take(MAX_POSITIONS * V7_BYTES as u64 + 1)
-            .read_to_end(&mut unpacked)
-            .context("the gzip data is damaged")?;
-    } else {
-        unpacked.extend_from_slice(bytes);
-    }
+    let unpacked = match bytes.starts_with(&GZIP) {
+        true => unpack(bytes)?.into(),
+        false => Cow::Borrowed(bytes),
+    };
     ensure!(
         !unpacked.is_empty(),
         "not a chunk of training data: it is empty"
@@ -594,6 +595,29 @@ pub fn read(bytes: &[u8]) -> Result<Vec<ChunkPosition>> {
     );
     let positions = unpacked.chunks_exact(size);
     Ok(positions.map(ChunkPosition::read).collect())
+}
+
+/// The bytes of a gzip file of one or more parts; of what is longer than any chunk, one byte too many.
+fn unpack(bytes: &[u8]) -> Result<Vec<u8>> {
+    let most = MAX_POSITIONS * V7_BYTES as u64 + 1;
+    let (mut unpacked, mut rest) = (Vec::new(), bytes);
+    while rest.starts_with(&GZIP) {
+        let mut part = GzDecoder::new(rest);
+        part.by_ref()
+            .take(most - unpacked.len() as u64)
+            .read_to_end(&mut unpacked)
+            .context("the gzip data is damaged")?;
+        if unpacked.len() as u64 == most {
+            return Ok(unpacked);
+        }
+        rest = part.into_inner();
+    }
+    ensure!(
+        rest.is_empty(),
+        "it goes on for {} after the gzip data",
+        counted(rest.len() as u64, "byte")
+    );
+    Ok(unpacked)
 }
 
 /// The version of the position that these bytes begin with, if there are enough.
@@ -672,7 +696,11 @@ mod tests {
 
     #[test]
     fn what_is_no_chunk_is_named() {
-        let packed = flate2::write::GzEncoder::new(Vec::new(), Compression::fast());
+        let packed = |bytes: &[u8]| {
+            let mut packer = flate2::write::GzEncoder::new(Vec::new(), Compression::fast());
+            packer.write_all(bytes).unwrap();
+            packer.finish().unwrap()
+        };
         // Positions of these versions and sizes.
         let positions = |kinds: &[(u8, usize)]| -> Vec<u8> {
             let position = |&(version, size): &(u8, usize)| {
@@ -685,7 +713,15 @@ mod tests {
         let (v6, v7) = ((6, BYTES), (7, V7_BYTES));
         for (bytes, expected) in [
             (vec![], "it is empty"),
-            (packed.finish().unwrap(), "it is empty"),
+            (packed(&[]), "it is empty"),
+            (
+                [&packed(&positions(&[v6])), &b"\0\0\0"[..]].concat(),
+                "it goes on for 3 bytes after the gzip data",
+            ),
+            (
+                [v6, v7].map(|kind| packed(&positions(&[kind]))).concat(),
+                "position 2 has version 7 and the first one 6",
+            ),
             (
                 positions(&[v6, (6, BYTES - 1)]),
                 "it ends within position 2: 16711 bytes are no multiple of 8356",

@@ -38,12 +38,12 @@ pub(super) fn averaged<'a>(state: &'a Moments, progress: &TrainingProgress) -> C
 mod tests {
     use super::*;
     use crate::train::checkpoint::Checkpoint;
+    use crate::train::chunk::Chunk;
     use crate::train::data::{self, GamesFile};
     use crate::train::export;
     use crate::train::measure::measure_floating;
     use crate::train::run::run;
     use crate::train::start::random_start;
-    use crate::train::step::Chunk;
     use crate::train::targets::ResultShare;
     use crate::train::testing::{TINY, settings, weights, write};
 

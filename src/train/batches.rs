@@ -42,10 +42,11 @@ use anyhow::{Context, Result, ensure};
 use crossbeam::channel::{Receiver, Sender, bounded};
 use serde::{Deserialize, Serialize};
 
+use super::chunk::{Chunk, Lists};
 use super::data::{self, BatchSampler, DrawNumber, Mixture, MixtureSettings, SampleBatch};
 use super::dense::{DenseBatch, POSITION_BYTES};
-use super::step::{Chunk, Lists, ValueTarget};
 use super::targets::ResultShare;
+use super::targets::ValueTarget;
 use crate::lc0::policy_list::POLICY_SIZE;
 use crate::sparse::network::PLIES_UNIT;
 use crate::sparse::{
@@ -421,7 +422,7 @@ mod tests {
         let values: Vec<f32> = floats(take(&mut body, 6 * counts[3])).collect();
         let values = values.as_chunks::<6>().0.iter();
         let values = values.map(|&[win, draw, loss, weight, plies, plies_weight]| {
-            super::super::step::ValueTarget {
+            super::super::targets::ValueTarget {
                 wdl: [win, draw, loss],
                 weight,
                 plies,

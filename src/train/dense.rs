@@ -12,8 +12,8 @@ use crate::network::input::policy_map;
 use crate::sparse::history::Past;
 
 use super::data::{SampleBatch, SkipReason};
-use super::step::ValueTarget;
 use super::targets::Targets;
+use super::targets::ValueTarget;
 
 /// Bytes of a position: board, castling rights and colour, en passant file, rule 50, flags.
 pub const POSITION_BYTES: usize = 36;

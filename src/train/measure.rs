@@ -7,10 +7,9 @@ use serde::Serialize;
 
 use super::average::averaged;
 use super::checkpoint::Checkpoint;
+use super::chunk::Chunk;
 use super::data::{GamesFile, test_set};
-use super::step::{
-    self, Chunk, Losses, Workspace, entropy, plies_loss, value_error, wdl_cross_entropy,
-};
+use super::step::{self, Losses, Workspace, entropy, plies_loss, value_error, wdl_cross_entropy};
 use super::targets::ResultShare;
 use crate::sparse::infer::{IntegerNetwork, Scratch, softmax};
 use crate::sparse::network::{OUTPUTS, PLIES_UNIT, Shape};
@@ -237,7 +236,7 @@ fn value(chunk: &Chunk, values: &[[f32; OUTPUTS]], sums: &mut Measures, losses: 
 mod tests {
     use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-    use super::{super::step::ValueTarget, *};
+    use super::{super::targets::ValueTarget, *};
     use crate::sparse::{
         features::InputSet,
         moves::{MoveRows, ROWS},

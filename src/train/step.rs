@@ -7,119 +7,12 @@
 
 use std::ops::{AddAssign, Range};
 
+use super::chunk::{Chunk, Lists};
+use super::targets::ValueTarget;
 use crate::sparse::classes::MoveClasses;
-use crate::sparse::features::InputSet;
 use crate::sparse::moves::{MoveRows, ROWS};
 use crate::sparse::network::{BLOCK, OUTPUTS, PAIRS, Section, Sections, Shape};
 use crate::sparse::simd::{Isa, Kernel, Level};
-
-/// The value target of a position.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ValueTarget {
-    /// Win, draw, loss; sums to 1, or to 0 where only the plies left are known.
-    pub wdl: [f32; 3],
-    /// Weight of the value loss.
-    pub weight: f32,
-    /// Plies left, in units of [`PLIES_UNIT`](crate::sparse::network::PLIES_UNIT).
-    pub plies: f32,
-    /// Weight of the plies-left loss; 0 if the plies left are unknown.
-    pub plies_weight: f32,
-}
-
-/// Lists of different lengths, stored contiguously.
-#[derive(Clone, Debug)]
-pub struct Lists {
-    items: Vec<u16>,
-    ends: Vec<usize>,
-}
-
-impl Default for Lists {
-    fn default() -> Lists {
-        Lists {
-            items: Vec::new(),
-            ends: vec![0],
-        }
-    }
-}
-
-impl Lists {
-    /// Adds a list.
-    pub fn push(&mut self, list: &[u16]) {
-        self.items.extend_from_slice(list);
-        self.ends.push(self.items.len());
-    }
-
-    /// Number of lists.
-    #[expect(clippy::len_without_is_empty, reason = "no caller needs is_empty")]
-    pub fn len(&self) -> usize {
-        self.ends.len() - 1
-    }
-
-    /// The range of a list within [`Lists::items`].
-    #[inline(always)]
-    pub fn range(&self, index: usize) -> Range<usize> {
-        self.ends[index]..self.ends[index + 1]
-    }
-
-    /// The items of a list.
-    #[inline(always)]
-    pub fn get(&self, index: usize) -> &[u16] {
-        &self.items[self.range(index)]
-    }
-
-    /// The items of all lists, one list after the other.
-    pub fn items(&self) -> &[u16] {
-        &self.items
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.items.clear();
-        self.ends.truncate(1);
-    }
-}
-
-/// Training positions of a sparse network: inputs and targets of the policy network and of the value network.
-#[derive(Clone, Debug, Default)]
-pub struct Chunk {
-    /// Active inputs of the positions with a policy target.
-    pub policy_inputs: Lists,
-    /// Policy rows of their legal moves.
-    pub rows: Lists,
-    /// Rows of these moves' classes; empty lists for networks without classes.
-    pub classes: Lists,
-    /// Target probabilities of these moves; they sum to 1 over a position.
-    pub shares: Vec<f32>,
-    /// Active inputs of the positions with a value target.
-    pub value_inputs: Lists,
-    /// Their value targets.
-    pub values: Vec<ValueTarget>,
-    /// The set of the inputs.
-    pub set: InputSet,
-}
-
-impl Chunk {
-    /// No positions, for a network with these inputs.
-    pub fn of(set: InputSet) -> Chunk {
-        Chunk {
-            set,
-            ..Chunk::default()
-        }
-    }
-
-    /// Adds the policy rows of a position's moves.
-    pub fn push_rows(&mut self, of_moves: MoveRows<'_>) {
-        self.rows.push(of_moves.rows);
-        self.classes.push(of_moves.classes);
-    }
-
-    /// The policy rows of a position's moves.
-    pub fn move_rows(&self, index: usize) -> MoveRows<'_> {
-        MoveRows {
-            rows: self.rows.get(index),
-            classes: self.classes.get(index),
-        }
-    }
-}
 
 /// Sums of losses over positions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -718,6 +611,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
+    use crate::sparse::features::InputSet;
 
     const TINY: Shape = Shape {
         policy: 64,

@@ -11,8 +11,6 @@ use crate::dataset::record::{NO_PLIES, NO_RESULT, NO_SCORE, Record, Source, is_m
 use crate::dataset::searched::Searched;
 use crate::sparse::network::PLIES_UNIT;
 
-use super::step::ValueTarget;
-
 /// W = sigmoid((c - MIDDLE) / SPREAD), L = sigmoid((-c - MIDDLE) / SPREAD) for c compressed centipawns.
 ///
 /// A fit to the results of 60 000 grandmaster positions against Stockfish 15.1 at 200 nodes gave 144 and 155. The
@@ -81,6 +79,19 @@ impl TargetSettings {
             ..TargetSettings::default()
         }
     }
+}
+
+/// The value target of a position.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ValueTarget {
+    /// Win, draw, loss; sums to 1, or to 0 where only the plies left are known.
+    pub wdl: [f32; 3],
+    /// Weight of the value loss.
+    pub weight: f32,
+    /// Plies left, in units of [`PLIES_UNIT`].
+    pub plies: f32,
+    /// Weight of the plies-left loss; 0 if the plies left are unknown.
+    pub plies_weight: f32,
 }
 
 /// The targets of a position.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import random
@@ -10,6 +9,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 from .execution import LoopError, say
 from .files import write_whole
@@ -147,6 +151,9 @@ def open_folder(path: Path, named: dict, preset: str, version: str, rehearse: Ca
 
 def _lock(path: Path) -> IO:
     lock = open(path / ".lock", "w")  # noqa: SIM115 - held as long as the loop runs
+    if not fcntl:
+        say(f"{path} cannot be locked on this system: do not start a second loop in it")
+        return lock
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

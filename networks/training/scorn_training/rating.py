@@ -2,8 +2,9 @@
 
 The Bradley-Terry model in its maximum-likelihood form, as Ordo and BayesElo have it: a win is 1, a draw 1/2, and the
 expected score is 1 / (1 + 10^(-difference / 400)). Fixed players (Stockfish at a UCI_Elo) hold the scale; without them
-the first player is 0. A draw in every match that never was keeps the ratings of unbeaten players finite, as in
-BayesElo.
+the first player is 0. A draw that never was, between any two players that have met, keeps the ratings of unbeaten
+players finite. For two players without drawn games that is the nearly unbiased estimate (J. B. S. Haldane, 1956); a
+draw for each match would pull the ratings together.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Rating:
 
 def rate(results: list[Result], fixed: dict[str, float]) -> dict[str, Rating]:
     """Ratings of all players that a chain of games connects to a fixed one."""
-    played = [result for result in results if result.wins + result.draws + result.losses > 0]
+    played = _merged(results)
     names = list(dict.fromkeys(name for result in played for name in (result.first, result.second)))
     anchors = {name: elo for name, elo in fixed.items() if name in names}
     if not anchors and names:
@@ -82,6 +83,18 @@ def rate(results: list[Result], fixed: dict[str, float]) -> dict[str, Rating]:
         information[b, a] -= w
     errors = 1.96 * np.sqrt(np.diag(np.linalg.inv(information[np.ix_(moving, moving)])))
     return ratings | {name: Rating(float(e), float(d)) for name, e, d in zip(free, found.x, errors)}
+
+
+def _merged(results: list[Result]) -> list[Result]:
+    """All games of two players as one result, without those of players that have played none."""
+    points: dict[tuple[str, str], tuple[int, int, int]] = {}
+    for result in results:
+        first, second, wins, losses = result.first, result.second, result.wins, result.losses
+        if (second, first) in points:
+            first, second, wins, losses = second, first, losses, wins
+        before = points.get((first, second), (0, 0, 0))
+        points[first, second] = (before[0] + wins, before[1] + result.draws, before[2] + losses)
+    return [Result(*players, *games) for players, games in points.items() if sum(games) > 0]
 
 
 def _tied(names: list[str], played: list[Result], start: set[str]) -> list[str]:

@@ -172,6 +172,33 @@ def test_ratings_agree_with_the_scores():
     assert rate([], {}) == {}
 
 
+def test_games_count_the_same_in_one_match_and_in_many():
+    whole = [Result("b", "a", 40, 30, 10), Result("c", "b", 32, 40, 8)]
+    parts = [Result("b", "a", 4, 3, 1)] * 10 + [Result("b", "c", 1, 5, 4), Result("b", "c", 0, 0, 0)] * 8
+    expected, found = rate(whole, {"a": 0.0}), rate(parts, {"a": 0.0})
+    assert list(found) == list(expected)
+    for name, rating in expected.items():
+        assert found[name].elo == pytest.approx(rating.elo, abs=0.01)
+        assert found[name].error == pytest.approx(rating.error, abs=0.01)
+
+
+def test_a_chain_of_short_matches_keeps_its_length():
+    rng, links, ratings = np.random.default_rng(1), range(6), []
+    expected = 1 / (1 + 10 ** (-200 / 400))
+    for _ in range(100):
+        # Between any two networks four matches of five games.
+        chain = []
+        for at in links:
+            older, newer = f"gen-{at}", f"gen-{at + 1}"
+            for wins in rng.binomial(5, [expected, expected]):
+                chain.append(Result(newer, older, int(wins), 0, 5 - int(wins)))
+            for wins in rng.binomial(5, [1 - expected, 1 - expected]):
+                chain.append(Result(older, newer, int(wins), 0, 5 - int(wins)))
+        ratings.append(rate(chain, {"gen-0": 0.0})["gen-6"].elo)
+    # The standard error is some 22. With a drawn game for each match the mean would be about 1000.
+    assert 1130 < np.mean(ratings) < 1270, np.mean(ratings)
+
+
 def test_the_schedule_holds_the_ratio_and_doubles_the_nodes():
     def ratio(limit: float, nodes: int) -> float:  # figure 2, roughly
         return 4 * (limit * 1000 / nodes) ** -0.7
@@ -293,6 +320,17 @@ def test_a_new_loop_is_told_of(tmp_path, capsys):
     assert capsys.readouterr().err == reported
     loop.Loop(tmp_path / "mistyped", FakeProgram(), {}, "1")
     assert capsys.readouterr().err == ""
+
+
+def test_a_loop_is_locked_where_the_system_can(tmp_path, monkeypatch, capsys):
+    first = loop.Loop(tmp_path / "loop", FakeProgram(), {}, "1").folder
+    with pytest.raises(LoopError, match="is in use by another loop$"):
+        loop.Loop(tmp_path / "loop", FakeProgram(), {}, "1")
+    capsys.readouterr()
+    monkeypatch.setattr("scorn_training.folder.fcntl", None)
+    loop.Loop(tmp_path / "loop", FakeProgram(), {}, "1").folder.close()
+    assert "cannot be locked on this system: do not start a second loop in it" in capsys.readouterr().err
+    first.close()
 
 
 def test_the_trial_asks_for_everything_but_takes_little(tmp_path):

@@ -270,7 +270,7 @@ fn report(
 fn report_balance(controller: &Controller) -> Result<()> {
     let (limit, nodes) = (controller.sc_limit(), controller.nodes());
     print_line!(
-        "the next ScLimit would be {limit}, with {nodes} nodes (balance.jsonl has the path)"
+        "the next ScLimit would be {limit}, with {nodes} nodes (balance.jsonl has the history)"
     );
     if let Some(last) = controller.path().last().filter(|last| last.is_out_of_reach) {
         print_line!(
