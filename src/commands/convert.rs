@@ -13,9 +13,10 @@ use crate::{
     files::{self, output::NewFile},
     lc0::{
         Calibration, ConvertOptions, DataType, InputFormat, Net, NetError, OnnxModel, Operators,
-        calibration_model, from_onnx, to_onnx,
+        calibration_model, format::Structure, from_onnx, to_onnx,
     },
     network::source::{built_in_model, discovered},
+    terminal::eprint_line,
 };
 
 /// Maximum size of an ONNX model, which is protobuf's.
@@ -57,7 +58,7 @@ pub struct ConvertArgs {
     pub force: bool,
 }
 
-/// Runs a float model on real positions and collects the value ranges of the named outputs, see
+/// Runs a float model on positions of games and collects the value ranges of the named outputs, see
 /// [`calibration_model`].
 pub type Calibrator<'a> = &'a dyn Fn(&OnnxModel, &[String]) -> Result<Calibration>;
 
@@ -111,6 +112,20 @@ fn convert_file(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
     // Created before the work, so that a file that cannot be written is reported at once.
     let file = NewFile::create(&output, args.force, inputs)?;
     let net = Net::load(&args.network)?;
+    if net.format().structure == Structure::Onnx {
+        refuse_conversion(args)?;
+    }
+    let model = converted(&net, args, calibrator)?;
+    file.finish_with(&model.bytes)?;
+    print_line!("{} ({} bytes)", output.display(), model.bytes.len());
+    if let Some(warning) = bfloat16_warning(&model) {
+        eprint_line(format_args!("warning: {warning}"));
+    }
+    Ok(())
+}
+
+/// The model that a network of lc0 is converted to.
+fn converted(net: &Net, args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<OnnxModel> {
     let mut options = ConvertOptions {
         policy_head: args.policy_head.clone(),
         value_head: args.value_head.clone(),
@@ -128,18 +143,27 @@ fn convert_file(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
             batch: None,
             ..options.clone()
         };
-        let (model, tensors) = calibration_model(&net, &open).map_err(in_file)?;
+        let (model, tensors) = calibration_model(net, &open).map_err(in_file)?;
         let calibration = calibrator(&model, &tensors).context("calibration for int8")?;
         options.calibration = Some(calibration);
     }
-    let model = to_onnx(&net, &options).map_err(in_file)?;
-    file.finish_with(&model.bytes)?;
-    print_line!("{} ({} bytes)", output.display(), model.bytes.len());
-    Ok(())
+    Ok(to_onnx(net, &options).map_err(in_file)?)
 }
 
-/// Puts an ONNX model into a network file of lc0: one inside the program, or that of the file.
-fn wrap(args: &ConvertArgs, built_in: Option<&[u8]>, output: &Path) -> Result<()> {
+/// Where a model with 16-bit weights of this type does not run.
+fn bfloat16_warning(model: &OnnxModel) -> Option<&'static str> {
+    match (model.is_bfloat16, model.has_convolutions) {
+        (false, _) => None,
+        (true, false) => Some("bf16 weights are for NVIDIA GPUs only"),
+        (true, true) => Some(
+            "bf16 weights are for NVIDIA GPUs only, and the backend cuda refuses them in a network with convolutions: \
+             take fp16 or fp32",
+        ),
+    }
+}
+
+/// Refuses the flags of a conversion for an ONNX model.
+fn refuse_conversion(args: &ConvertArgs) -> Result<()> {
     let set = [
         ("--policy-head", args.policy_head.is_some()),
         ("--value-head", args.value_head.is_some()),
@@ -149,6 +173,12 @@ fn wrap(args: &ConvertArgs, built_in: Option<&[u8]>, output: &Path) -> Result<()
     if let Some((flag, _)) = set.iter().find(|(_, is_set)| *is_set) {
         bail!("{flag} has no effect on an ONNX model, which is kept as it is");
     }
+    Ok(())
+}
+
+/// Puts an ONNX model into a network file of lc0: one inside the program, or that of the file.
+fn wrap(args: &ConvertArgs, built_in: Option<&[u8]>, output: &Path) -> Result<()> {
+    refuse_conversion(args)?;
     let file = NewFile::create(output, args.force, std::slice::from_ref(&args.network))?;
     let model = read_model(args, built_in)?;
     let mut bytes =
@@ -208,6 +238,20 @@ fn default_output(network: &Path, ending: &str) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn weights_that_few_backends_run_are_warned_of() {
+        let warning = |is_bfloat16, has_convolutions| {
+            bfloat16_warning(&OnnxModel {
+                is_bfloat16,
+                has_convolutions,
+                ..OnnxModel::empty(InputFormat::Classical112)
+            })
+        };
+        assert_eq!(warning(false, true), None);
+        assert!(warning(true, false).unwrap().ends_with("NVIDIA GPUs only"));
+        assert!(warning(true, true).unwrap().ends_with("take fp16 or fp32"));
+    }
 
     #[test]
     fn endings_are_replaced() {

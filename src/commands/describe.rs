@@ -14,8 +14,8 @@ use crate::{
 /// Describe a network: architecture, size, formats, licence.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DescribeArgs {
-    /// The networks: .pb.gz, .pb or .onnx, `<built in>`, or `<autodiscover>` for the newest file here or beside the
-    /// program.
+    /// The networks: .pb.gz, .pb or .onnx, `<built in>`, `<built in odds>`, `<built in human 1500>` and the other names
+    /// that WeightsFile takes, or `<autodiscover>` for the newest file here or beside the program.
     #[arg(required = true)]
     pub networks: Vec<PathBuf>,
     /// Print JSON, one object per line.

@@ -324,6 +324,14 @@ pub(crate) fn value_heads(weights: &proto::Weights) -> Vec<String> {
         .collect()
 }
 
+/// The name of the head that is requested by this one: lc0's message and option have different names for one of them.
+pub(crate) fn head_name(requested: &str) -> &str {
+    match requested.eq_ignore_ascii_case("optimistic_st") {
+        true => "optimistic",
+        false => requested,
+    }
+}
+
 /// The head with this name, in any case, or the first.
 fn choose<S>(
     sources: Vec<S>,
@@ -332,11 +340,7 @@ fn choose<S>(
     requested: Option<&str>,
 ) -> Result<S, NetError> {
     let available = sources.iter().map(&name_of).collect::<Vec<_>>().join(", ");
-    let requested = match requested {
-        // lc0's message and option have different names for this head.
-        Some(name) if name.eq_ignore_ascii_case("optimistic_st") => Some("optimistic"),
-        other => other,
-    };
+    let requested = requested.map(head_name);
     let found = sources
         .into_iter()
         .find(|source| requested.is_none_or(|name| name_of(source).eq_ignore_ascii_case(name)));

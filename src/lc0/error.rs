@@ -140,6 +140,30 @@ pub enum NetError {
         /// The available heads.
         available: String,
     },
+    /// An ONNX model does not have the requested head.
+    #[error(
+        "{option} {requested}: this is an ONNX model, which has one head of each kind{own}; clear {option}"
+    )]
+    OneHead {
+        /// The option that names the head.
+        option: &'static str,
+        /// The requested head.
+        requested: String,
+        /// Its head; empty or beginning with a comma.
+        own: String,
+    },
+    /// A constant of an ONNX model has a value that no weight may have.
+    #[error(
+        "value {index} of the constant '{tensor}' of the ONNX model is {value}, expected a finite number"
+    )]
+    NotFinite {
+        /// The constant.
+        tensor: String,
+        /// The place of the value.
+        index: usize,
+        /// The value.
+        value: f64,
+    },
     /// An ONNX model lacks an input or output.
     #[error("the ONNX model has no {role} named '{expected}'; it has: {found}{hint}")]
     NoTensor {

@@ -49,6 +49,6 @@ pub use onnx::{
     graph::{BATCH_DIMENSION, KERNEL_DOMAIN, Operators},
     legal_moves::gather_legal_moves,
     pack::pack_input,
-    read::{metadata as onnx_metadata, read_onnx, read_onnx_as},
+    read::{check_heads, metadata as onnx_metadata, read_onnx, read_onnx_as},
 };
 pub use to_onnx::{calibration_model, to_onnx};

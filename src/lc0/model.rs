@@ -49,6 +49,10 @@ pub mod metadata_key {
     pub const LICENSE: [&str; 2] = ["license", "licence"];
     /// The name of the input tensor.
     pub const INPUT: &str = "lc0.input";
+    /// The policy head that was converted.
+    pub const POLICY_HEAD: &str = "lc0.policy_head";
+    /// The value head that was converted.
+    pub const VALUE_HEAD: &str = "lc0.value_head";
     /// The name of the output with policy logits.
     pub const POLICY: &str = "lc0.output.policy";
     /// The name of the output with win, draw and loss probabilities.
@@ -82,8 +86,8 @@ pub enum DataType {
     /// 16-bit floats with the range of 32-bit ones, for recent GPUs.
     #[value(name = "bf16")]
     BFloat16,
-    /// 8-bit integers in most layers of the body, which then take a quarter of their size; calibrated on real
-    /// positions, for CPUs.
+    /// 8-bit integers in most layers of the body, which then take a quarter of their size; calibrated by games of the
+    /// network against itself from the starting position, for CPUs.
     #[value(name = "int8")]
     Int8,
 }
@@ -257,7 +261,7 @@ impl OnnxModel {
     }
 }
 
-/// The ranges of activations on real positions.
+/// The ranges of activations in positions of games.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calibration {
     ranges: BTreeMap<String, Range>,

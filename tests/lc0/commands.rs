@@ -8,7 +8,8 @@ use scorn::{
         convert::{self, ConvertArgs},
         describe::{self, DescribeArgs},
     },
-    lc0::{Calibration, DataType, OnnxModel, read_onnx},
+    lc0::{Calibration, ConvertOptions, DataType, Net, OnnxModel, read_onnx, to_onnx},
+    network::backend::rten::RtenModel,
 };
 
 use crate::synth::{self, Spec};
@@ -69,4 +70,19 @@ fn convert_overwrites_only_with_force() {
         "{error}"
     );
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_processor_refuses_bfloat16_and_says_what_to_do() {
+    let net = Net::parse(&synth::file(&Spec::smallest())).unwrap();
+    let options = ConvertOptions {
+        data_type: DataType::BFloat16,
+        ..ConvertOptions::default()
+    };
+    let model = to_onnx(&net, &options).unwrap();
+    let refused = RtenModel::load(&read_onnx(&model.bytes).unwrap());
+    assert_eq!(
+        refused.err().unwrap(),
+        "its weights are bfloat16, for NVIDIA GPUs; convert with --data-type fp32"
+    );
 }

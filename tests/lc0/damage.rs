@@ -425,20 +425,18 @@ fn with_graph_fields(model: &[u8], fields: &[u8]) -> Vec<u8> {
 #[test]
 fn what_repeats_a_part_of_a_model_is_refused_for_every_backend() {
     let (model, outer) = embedded();
-    let sparse = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/networks/sparse/scorn-sparse.onnx"
-    );
-    let sparse = fs::read(sparse).unwrap();
     // A length of a petabyte, which rten would allocate, in a part that only it decodes.
     let length = [
         0x6a, 12, 0x0a, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01, 0, 0, 0,
     ];
     let second_graph = message(7, &length[..2]);
-    for (name, whole) in [("x.onnx", &model.bytes), ("sparse.onnx", &sparse)] {
+    for (name, whole) in [
+        ("x.onnx", &model.bytes[..]),
+        ("sparse.onnx", scorn_network_sparse::SPARSE),
+    ] {
         for (bytes, part) in [
             (with_graph_fields(whole, &length), "are left"),
-            ([&whole[..], &second_graph].concat(), "twice"),
+            ([whole, &second_graph].concat(), "twice"),
         ] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join(name);
@@ -522,5 +520,16 @@ fn an_embedded_model_keeps_its_precision_and_its_heads() {
         policy_head: Some("optimistic".to_owned()),
         ..Default::default()
     };
-    assert!(read(&other_head).is_err());
+    let error = read(&other_head).err().unwrap().to_string();
+    assert!(
+        error.contains("PolicyHead optimistic: ")
+            && error.ends_with("here vanilla; clear PolicyHead"),
+        "{error}"
+    );
+    let own_head = ConvertOptions {
+        policy_head: Some("vanilla".to_owned()),
+        value_head: Some("winner".to_owned()),
+        ..Default::default()
+    };
+    assert_eq!(read(&own_head).unwrap().onnx.bytes, model.bytes);
 }

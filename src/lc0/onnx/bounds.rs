@@ -2,10 +2,14 @@
 //! allocate what a tensor declares, so that a few bytes can overflow the stack or exhaust memory. So the depth of a
 //! graph, nested graphs and the sizes of constants are checked before a model is loaded.
 //!
+//! So are the values of constants: a weight that is not a number may give wrong moves without an error, since
+//! `max(x, 0)` of a NaN is 0 in some runtimes.
+//!
 //! Sizes that a graph computes from other numbers are not checked: a model is still a program.
 
 use std::collections::HashMap;
 
+use half::{bf16, f16};
 use prost::{Message, bytes::Bytes};
 
 use super::proto::{GraphProto, ModelProto, data_type};
@@ -115,7 +119,7 @@ impl Constants<'_> {
     }
 }
 
-/// Refuses a model whose graph is too deep, or whose constants are inconsistent.
+/// Refuses a model whose graph is too deep, or whose constants are inconsistent or not finite.
 pub(super) fn check(model: &ModelProto, graph: &GraphProto) -> Result<(), NetError> {
     // Functions are graphs under other names, which may call each other.
     if !model.functions.is_empty() {
@@ -126,6 +130,16 @@ pub(super) fn check(model: &ModelProto, graph: &GraphProto) -> Result<(), NetErr
         });
     }
     check_graph(graph, None, 0)
+}
+
+/// Refuses a converted network whose constants are not finite: those that are computed from several finite weights may
+/// not be.
+pub(crate) fn check_converted(graph: &GraphProto) -> Result<(), NetError> {
+    for tensor in &graph.initializer {
+        let tensor: TensorBounds = decode(tensor, "constant")?;
+        check_finite(&tensor, tensor.name())?;
+    }
+    Ok(())
 }
 
 /// The constants `around` are those of the enclosing graphs.
@@ -141,6 +155,7 @@ fn check_graph(
     for tensor in &graph.initializer {
         let tensor: TensorBounds = decode(tensor, "constant")?;
         check_tensor(&tensor, tensor.name())?;
+        check_finite(&tensor, tensor.name())?;
         if let Some(numbers) = numbers(&tensor) {
             constants.own.insert(tensor.name().to_owned(), numbers);
         }
@@ -161,6 +176,7 @@ fn check_graph(
             for tensor in attribute.tensor.iter().chain(&attribute.tensors) {
                 let tensor: TensorBounds = decode(tensor, "constant")?;
                 check_tensor(&tensor, name_of(node))?;
+                check_finite(&tensor, name_of(node))?;
                 if let (Some(numbers), Some(output)) = (numbers(&tensor), node.output.first()) {
                     constants.own.insert(output.clone(), numbers);
                 }
@@ -237,6 +253,45 @@ fn check_tensor(tensor: &TensorBounds, name: &str) -> Result<(), NetError> {
         return Err(wrong(text, "as many values as its shape has"));
     }
     Ok(())
+}
+
+/// Refuses a constant with a NaN or an infinite value. Only masks and limits may be infinite: all their other values
+/// are 0.
+fn check_finite(tensor: &TensorBounds, name: &str) -> Result<(), NetError> {
+    let words = tensor.int32_data.iter().map(|&word| word as u16);
+    let half: fn(u16) -> f64 = match tensor.data_type() {
+        data_type::FLOAT16 => |bits| f16::from_bits(bits).to_f64(),
+        _ => |bits| bf16::from_bits(bits).to_f64(),
+    };
+    let found = match (tensor.data_type(), &tensor.raw_data) {
+        (data_type::FLOAT, Some(raw)) => {
+            let values = raw.as_chunks::<4>().0.iter();
+            not_finite(values.map(|&bytes| f32::from_le_bytes(bytes).into()))
+        }
+        (data_type::FLOAT, None) => not_finite(tensor.float_data.iter().map(|&value| value.into())),
+        (data_type::FLOAT16 | data_type::BFLOAT16, Some(raw)) => {
+            let values = raw.as_chunks::<2>().0.iter();
+            not_finite(values.map(|&bytes| half(u16::from_le_bytes(bytes))))
+        }
+        (data_type::FLOAT16 | data_type::BFLOAT16, None) => not_finite(words.map(half)),
+        _ => None,
+    };
+    match found {
+        None => Ok(()),
+        Some((index, value)) => Err(NetError::NotFinite {
+            tensor: name.to_owned(),
+            index,
+            value,
+        }),
+    }
+}
+
+/// The first value that is not finite, and its place, unless the values are those of a mask.
+fn not_finite(mut values: impl Iterator<Item = f64> + Clone) -> Option<(usize, f64)> {
+    let mut places = values.clone().enumerate();
+    let found = places.find(|(_, value)| !value.is_finite())?;
+    let is_mask = values.all(|value| value.is_infinite() || value == 0.0);
+    (!is_mask).then_some(found)
 }
 
 /// The number of values of this shape, if it is valid.
@@ -542,6 +597,80 @@ mod tests {
             ..Default::default()
         });
         assert!(refused(&[made], &[]).contains("'made'"));
+    }
+
+    /// A constant of two or four bytes a value, with its values as bytes.
+    fn of_bytes(data_type: i32, bytes: Vec<u8>, values: usize) -> TensorBounds {
+        TensorBounds {
+            dims: vec![values as i64],
+            data_type: Some(data_type),
+            name: Some("weights".into()),
+            raw_data: Some(bytes.into()),
+            ..TensorBounds::default()
+        }
+    }
+
+    /// Constants of these values: of each type of floats, in both representations.
+    fn weights(values: &[f32]) -> Vec<TensorBounds> {
+        let count = values.len();
+        let list = |data_type| TensorBounds {
+            raw_data: None,
+            ..of_bytes(data_type, Vec::new(), count)
+        };
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes());
+        let mut weights = vec![
+            of_bytes(data_type::FLOAT, bytes.collect(), count),
+            TensorBounds {
+                float_data: values.to_vec(),
+                ..list(data_type::FLOAT)
+            },
+        ];
+        for data_type in [data_type::FLOAT16, data_type::BFLOAT16] {
+            let words = values.iter().map(|&value| match data_type {
+                data_type::FLOAT16 => f16::from_f32(value).to_bits(),
+                _ => bf16::from_f32(value).to_bits(),
+            });
+            let bytes = words.clone().flat_map(u16::to_le_bytes);
+            weights.push(of_bytes(data_type, bytes.collect(), count));
+            weights.push(TensorBounds {
+                int32_data: words.map(i32::from).collect(),
+                ..list(data_type)
+            });
+        }
+        weights
+    }
+
+    #[test]
+    fn weights_are_finite_numbers() {
+        let check_one = |constant: &TensorBounds| {
+            check(&GraphProto {
+                initializer: vec![constant.encode_to_vec().into()],
+                ..GraphProto::default()
+            })
+        };
+        let infinity = f32::INFINITY;
+        // The last two are a mask and a limit.
+        for values in [&[1.0, -2.5][..], &[0.0, -infinity], &[infinity]] {
+            for constant in weights(values) {
+                check_one(&constant).unwrap();
+            }
+        }
+        for (value, name) in [(f32::NAN, "NaN"), (-infinity, "-inf")] {
+            let expected = format!(
+                "value 2 of the constant 'weights' of the ONNX model is {name}, expected a finite number"
+            );
+            for constant in weights(&[0.0, 0.5, value]) {
+                assert_eq!(check_one(&constant).unwrap_err().to_string(), expected);
+            }
+        }
+        // A node's own constant.
+        let mut made = node("Constant", "", "made");
+        let constant = of_bytes(data_type::FLOAT, f32::NAN.to_le_bytes().to_vec(), 1);
+        made.attribute.push(Attribute {
+            tensor: Some(constant.encode_to_vec().into()),
+            ..Default::default()
+        });
+        assert!(refused(&[made], &[]).contains("'made' of the ONNX model is NaN"));
     }
 
     #[test]

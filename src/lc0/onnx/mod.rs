@@ -9,4 +9,5 @@ pub(crate) mod pack;
 pub(crate) mod proto;
 pub(crate) mod read;
 
+pub(crate) use bounds::check_converted;
 pub use inspect::PlaneSet;

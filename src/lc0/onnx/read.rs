@@ -13,6 +13,7 @@ use super::{
     proto::{Extent, GraphProto, ModelProto, StringStringEntry, ValueInfo, data_type},
 };
 use crate::lc0::{
+    architecture::head_name,
     error::NetError,
     format::{InputFormat, PLANES},
     model::{
@@ -75,11 +76,38 @@ fn metadata_of(model: &ModelProto) -> Vec<(String, String)> {
     model.metadata_props.iter().map(pair).collect()
 }
 
+/// Refuses other heads than those that the metadata names: a model has no choice of them.
+pub fn check_heads(bytes: &[u8], options: &ConvertOptions) -> Result<(), NetError> {
+    let heads = [
+        (
+            "PolicyHead",
+            metadata_key::POLICY_HEAD,
+            &options.policy_head,
+        ),
+        ("ValueHead", metadata_key::VALUE_HEAD, &options.value_head),
+    ];
+    for (option, entry, head) in heads {
+        let Some(head) = head else {
+            continue;
+        };
+        let metadata = metadata(bytes)?;
+        let own = metadata.into_iter().find(|(key, _)| key == entry);
+        let own = own.map(|(_, own)| own);
+        let is_own = |own: &String| own.eq_ignore_ascii_case(head_name(head));
+        if !own.as_ref().is_some_and(is_own) {
+            return Err(NetError::OneHead {
+                option,
+                requested: head.clone(),
+                own: own.map_or_else(String::new, |own| format!(", here {own}")),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// The model of a `NETWORK_ONNX` file, unchanged except for metadata from the file.
 pub(crate) fn embedded_model(net: &Net, options: &ConvertOptions) -> Result<OnnxModel, NetError> {
     let set = [
-        ("policy head", options.policy_head.is_some()),
-        ("value head", options.value_head.is_some()),
         ("batch size", options.batch.is_some()),
         ("data type", options.data_type != DataType::Float32),
     ];
@@ -91,6 +119,7 @@ pub(crate) fn embedded_model(net: &Net, options: &ConvertOptions) -> Result<Onnx
         });
     }
     let embedded = net.embedded_onnx()?;
+    check_heads(embedded.model(), options)?;
     let mut model = decode_for_runtime(embedded.model())?;
     let named = |given: &Option<String>, default| Naming {
         given: given.clone(),
@@ -237,25 +266,30 @@ fn find_input(
     encoding: OnnxEncoding,
 ) -> Result<(String, Option<usize>), NetError> {
     let find = |planes: usize| required("input", &graph.input, naming, &[planes as i64, 8, 8]);
-    match encoding {
-        OnnxEncoding::AlphaZero => find(ALPHAZERO_PLANES),
-        OnnxEncoding::Lc0 => find(PLANES).map_err(|error| match error {
-            NetError::TensorShape {
-                tensor,
-                found,
-                expected,
-            } if naming.entry.is_some() && find(ALPHAZERO_PLANES).is_ok() => {
-                NetError::TensorShape {
-                    tensor,
-                    found,
-                    expected: format!(
-                        "{expected}; for AlphaZero's planes set NetworkEncoding alphazero"
-                    ),
-                }
-            }
-            error => error,
-        }),
-    }
+    let (planes, others, hint) = match encoding {
+        OnnxEncoding::Lc0 => (
+            PLANES,
+            ALPHAZERO_PLANES,
+            "for AlphaZero's planes set NetworkEncoding alphazero",
+        ),
+        OnnxEncoding::AlphaZero => (
+            ALPHAZERO_PLANES,
+            PLANES,
+            "for lc0's planes set NetworkEncoding lc0",
+        ),
+    };
+    find(planes).map_err(|error| match error {
+        NetError::TensorShape {
+            tensor,
+            found,
+            expected,
+        } if naming.entry.is_some() && find(others).is_ok() => NetError::TensorShape {
+            tensor,
+            found,
+            expected: format!("{expected}; {hint}"),
+        },
+        error => error,
+    })
 }
 
 /// The tensor that the file names, or else the one with lc0's name, and its batch size if that is fixed.
@@ -491,6 +525,11 @@ mod tests {
 
     /// What is wrong with a model that has this input, these outputs and these names of tensors in its metadata.
     fn error(input: ValueInfo, outputs: &[ValueInfo], names: &[(&str, &str)]) -> String {
+        let bytes = model(input, outputs, names);
+        read_onnx(&bytes).unwrap_err().to_string()
+    }
+
+    fn model(input: ValueInfo, outputs: &[ValueInfo], metadata: &[(&str, &str)]) -> Vec<u8> {
         let entry = |&(key, value): &(&str, &str)| StringStringEntry {
             key: Some(key.to_owned()),
             value: Some(value.to_owned()),
@@ -502,10 +541,39 @@ mod tests {
                 output: outputs.to_vec(),
                 ..GraphProto::default()
             }),
-            metadata_props: names.iter().map(entry).collect(),
+            metadata_props: metadata.iter().map(entry).collect(),
             ..ModelProto::default()
         };
-        read_onnx(&model.encode_to_vec()).unwrap_err().to_string()
+        model.encode_to_vec()
+    }
+
+    #[test]
+    fn a_model_has_the_heads_that_its_metadata_names() {
+        let checked = |metadata: &[(&str, &str)], policy: Option<&str>, value: Option<&str>| {
+            let options = ConvertOptions {
+                policy_head: policy.map(str::to_owned),
+                value_head: value.map(str::to_owned),
+                ..ConvertOptions::default()
+            };
+            let bytes = model(tensor("x", &[]), &[], metadata);
+            check_heads(&bytes, &options).map_err(|error| error.to_string())
+        };
+        let named = [("lc0.policy_head", "optimistic"), ("lc0.value_head", "q")];
+        for (policy, value) in [
+            (None, None),
+            (Some("optimistic"), None),
+            (Some("Optimistic_ST"), Some("Q")),
+        ] {
+            assert_eq!(checked(&named, policy, value), Ok(()));
+        }
+        assert_eq!(
+            checked(&named, None, Some("winner")).unwrap_err(),
+            "ValueHead winner: this is an ONNX model, which has one head of each kind, here q; clear ValueHead"
+        );
+        assert_eq!(
+            checked(&[], Some("vanilla"), None).unwrap_err(),
+            "PolicyHead vanilla: this is an ONNX model, which has one head of each kind; clear PolicyHead"
+        );
     }
 
     #[test]
@@ -550,6 +618,13 @@ mod tests {
         assert!(
             alphazero.ends_with("for AlphaZero's planes set NetworkEncoding alphazero"),
             "{alphazero}"
+        );
+        let lc0 = model(planes(112), &[], &[]);
+        let lc0 = read_onnx_as(&lc0, Some(OnnxEncoding::AlphaZero));
+        let lc0 = lc0.unwrap_err().to_string();
+        assert!(
+            lc0.ends_with("[batch, 119, 8, 8]; for lc0's planes set NetworkEncoding lc0"),
+            "{lc0}"
         );
         let other = error(planes(118), &[], &[]);
         assert!(

@@ -20,6 +20,7 @@ use super::{
     model::{ConvertOptions, DataType, OnnxModel, tensor_name},
     net::Net,
     onnx::{
+        check_converted,
         graph::{Graph, GraphValue, Operators, Precision},
         inspect::{concatenates, filters, has_convolutions},
         proto::ModelProto,
@@ -56,9 +57,9 @@ pub fn to_onnx(net: &Net, options: &ConvertOptions) -> Result<OnnxModel, NetErro
     Ok(emit(net, options, quantization)?.0)
 }
 
-/// For calibration: the float32 model with the same heads, and the names of the additional outputs whose values, on
-/// real positions, are to be given to [`Calibration::observe`](super::Calibration::observe). Their shapes are those of
-/// the layers.
+/// For calibration: the float32 model with the same heads, and the names of the additional outputs whose values, in
+/// positions of games, are to be given to [`Calibration::observe`](super::Calibration::observe). Their shapes are those
+/// of the layers.
 pub fn calibration_model(
     net: &Net,
     options: &ConvertOptions,
@@ -110,6 +111,7 @@ fn emit(
     shown.iter().for_each(|tensor| graph.extra_output(tensor));
     let written = graph.into_model(metadata);
     if let Some(graph) = &written.graph {
+        check_converted(graph)?;
         model.has_convolutions = has_convolutions(graph);
         model.filters = filters(graph);
         model.concatenates = concatenates(graph);
@@ -155,8 +157,14 @@ fn metadata(
     model: &OnnxModel,
 ) -> Vec<(String, String)> {
     let entries = [
-        ("lc0.policy_head", Some(architecture.policy_name.clone())),
-        ("lc0.value_head", Some(architecture.value_name.clone())),
+        (
+            super::metadata_key::POLICY_HEAD,
+            Some(architecture.policy_name.clone()),
+        ),
+        (
+            super::metadata_key::VALUE_HEAD,
+            Some(architecture.value_name.clone()),
+        ),
         ("lc0.network", net.name().map(str::to_owned)),
         ("lc0.network_sha256", Some(net.sha256().to_owned())),
         ("lc0.data_type", Some(options.data_type.name().to_owned())),

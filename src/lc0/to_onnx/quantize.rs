@@ -1,7 +1,7 @@
 //! 8-bit models: the quantized tensors and their ranges from calibration.
 //!
 //! Weights of the body are stored as signed 8-bit integers with a scale per output, activations are rounded to unsigned
-//! 8-bit integers between limits seen on real positions (Jacob et al., "Quantization and Training of Neural Networks
+//! 8-bit integers between limits seen in games (Jacob et al., "Quantization and Training of Neural Networks
 //! for Efficient Integer-Arithmetic-Only Inference", 2018). In the graph this is written as QuantizeLinear and
 //! DequantizeLinear around ordinary operators, which runtimes with integer kernels fuse and others compute as it
 //! stands. The input convolution (its planes have very different ranges), smolgen and the heads (small, and what the
