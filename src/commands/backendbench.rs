@@ -11,13 +11,14 @@ use crate::{
     network::{
         Evaluator,
         backend::automatic,
+        compose::role::Role,
         cores,
         load::{NetworkConfig, load_backend},
         measure::{mixed_speed, speed},
         opponent::Networks,
     },
     options::Options,
-    terminal::eprint_line,
+    terminal::{self, eprint_line},
 };
 
 /// Measure how fast each backend evaluates the network.
@@ -66,9 +67,15 @@ pub fn run(args: &BackendbenchArgs, options: &Options) -> Result<()> {
     let mut measured = 0;
     for backend in backends {
         options.backend = backend;
+        let taken = backend_taken(&options);
+        if args.all && taken != options.backend {
+            let reason = replaced_by(&taken);
+            eprint_line(format_args!("{}: {reason}", options.backend));
+            continue;
+        }
         match evaluator_of_search(&options) {
             Ok(evaluator) => {
-                bench_one(args, &options.backend, &*evaluator)?;
+                bench_one(args, &taken, &*evaluator)?;
                 measured += 1;
             }
             Err(error) if args.all => eprint_line(format_args!("{}: {error:#}", options.backend)),
@@ -79,6 +86,16 @@ pub fn run(args: &BackendbenchArgs, options: &Options) -> Result<()> {
         bail!("no backend works with {}", options.weights_file);
     }
     Ok(())
+}
+
+/// The backend that runs the main network: some networks have one that takes the place of any other.
+pub(super) fn backend_taken(options: &Options) -> String {
+    NetworkConfig::of(options, Role::Main).backend
+}
+
+/// Why a backend is not measured, if this one takes its place.
+pub(super) fn replaced_by(taken: &str) -> String {
+    format!("the network runs on {taken}, whatever Backend names")
 }
 
 /// The evaluator of a search for White, without caches: with OpponentWeights, both networks.
@@ -99,6 +116,9 @@ fn bench_one(args: &BackendbenchArgs, backend: &str, evaluator: &dyn Evaluator) 
     }
     for threads in thread_counts(&args.bench_threads) {
         for &size in &args.sizes {
+            if terminal::is_unread() {
+                return Ok(());
+            }
             let time = Duration::from_millis(args.time);
             let measure = if args.mixed { mixed_speed } else { speed };
             let speed = measure(evaluator, size as usize, threads, time)?;

@@ -112,7 +112,8 @@ pub fn run(args: &BenchmarkArgs, options: &Options, load: &Load) -> Result<()> {
     };
     let clock = SystemClock::default();
     let (mut nodes, mut time) = (0_u64, Duration::ZERO);
-    for (number, game) in games.iter().enumerate() {
+    let while_read = games.iter().take_while(|_| !terminal::is_unread());
+    for (number, game) in while_read.enumerate() {
         let fen = Fen::from_position(game.position(), EnPassantMode::Legal).to_string();
         if !args.json {
             print_line!();
@@ -198,7 +199,7 @@ impl Reporter for BenchmarkProgress<'_> {
             report.nodes,
             per_second(report.playouts, report.elapsed)
         );
-        // A reader that goes away is noticed at the end.
+        // The next `print_line!` reports what prevents it.
         let _ = terminal::print(format_args!("{line}\n"));
     }
 

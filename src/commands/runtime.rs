@@ -11,7 +11,9 @@ use crate::{
             factory::{BackendFactory, InstallHint, Machine},
             ort::runtime::{LIBRARY_OPTION, LIBRARY_VARIABLE, Runtime, RuntimeError},
         },
+        compose::role::Role,
         load::{NetworkConfig, probe},
+        source::NetworkSource,
     },
     options::Options,
 };
@@ -19,16 +21,29 @@ use crate::{
 /// Show which runtime libraries and devices were found, which backend `auto` takes, and how to install what is missing.
 #[derive(Clone, Debug, Args)]
 pub struct RuntimeArgs {
-    /// Print JSON.
+    /// Print JSON. "works" is null for backends that are not for the network.
     #[arg(long)]
     pub json: bool,
 }
 
-/// A backend, and its description or why it does not work.
+/// A backend, and what became of it.
 struct BackendState {
     factory: &'static dyn BackendFactory,
-    state: Result<String, String>,
+    state: Tried,
 }
+
+/// What became of a backend.
+enum Tried {
+    /// It works; its description.
+    Works(String),
+    /// Why it does not work.
+    Fails(String),
+    /// `auto` does not try it for this network.
+    NotForNetwork,
+}
+
+/// What is said of a backend that is not tried.
+const NOT_FOR_NETWORK: &str = "not for this network";
 
 /// Runs `scorn runtime`.
 ///
@@ -37,9 +52,12 @@ struct BackendState {
 pub fn run(args: &RuntimeArgs, options: &Options) -> Result<()> {
     let machine = Machine::inspect(&options.onnx_runtime_path);
     let states = try_backends(options);
-    let mut descriptions = states.iter().filter_map(|tried| tried.state.as_ref().ok());
+    let mut descriptions = states.iter().filter_map(|tried| match &tried.state {
+        Tried::Works(description) => Some(description.clone()),
+        _ => None,
+    });
     let automatic = match descriptions.next() {
-        Some(description) => description.clone(),
+        Some(description) => description,
         None => format!("none: no backend works with {}", options.weights_file),
     };
     let devices = automatic_devices(&machine);
@@ -57,8 +75,9 @@ pub fn run(args: &RuntimeArgs, options: &Options) -> Result<()> {
             continue;
         }
         match state {
-            Ok(_) => print_line!("{:14} works", info.name),
-            Err(reason) => print_line!("{:14} does not work: {reason}", info.name),
+            Tried::Works(_) => print_line!("{:14} works", info.name),
+            Tried::Fails(reason) => print_line!("{:14} does not work: {reason}", info.name),
+            Tried::NotForNetwork => print_line!("{:14} {NOT_FOR_NETWORK}", info.name),
         }
     }
     print_line!("auto takes     {automatic}");
@@ -66,20 +85,25 @@ pub fn run(args: &RuntimeArgs, options: &Options) -> Result<()> {
 }
 
 /// Loads the network with each automatic backend: the only way to find out what works. As with `auto`, nothing is built
-/// that takes minutes.
+/// that takes minutes, and backends for other networks are not tried.
 fn try_backends(options: &Options) -> Vec<BackendState> {
+    let network = NetworkSource::new(&options.weights_file);
     let try_one = |factory: &'static dyn BackendFactory| {
-        let config = NetworkConfig {
+        let options = Options {
             backend: factory.info().name.into(),
             threads: 1,
-            ..NetworkConfig::from(options)
+            ..options.clone()
         };
-        let evaluator = probe(&config);
-        let state = evaluator.map(|evaluator| evaluator.info().description);
-        BackendState {
-            factory,
-            state: state.map_err(|error| error.reason()),
-        }
+        let config = NetworkConfig::of(&options, Role::Main);
+        let is_meant = config.backend == options.backend && factory.is_meant_for(&network);
+        let state = match is_meant {
+            false => Tried::NotForNetwork,
+            true => match probe(&config) {
+                Ok(evaluator) => Tried::Works(evaluator.info().description),
+                Err(error) => Tried::Fails(error.reason()),
+            },
+        };
+        BackendState { factory, state }
     };
     automatic().map(try_one).collect()
 }
@@ -117,8 +141,9 @@ fn print_json(
 ) -> Result<()> {
     let backend = |BackendState { factory, state }: &BackendState| {
         let (works, text) = match state {
-            Ok(description) => (true, description),
-            Err(reason) => (false, reason),
+            Tried::Works(description) => (Some(true), &**description),
+            Tried::Fails(reason) => (Some(false), &**reason),
+            Tried::NotForNetwork => (None, NOT_FOR_NETWORK),
         };
         let name = factory.info().name.to_owned();
         (name, json!({ "works": works, "text": text }))

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::backendbench::{evaluator_of_search, positive};
+use super::backendbench::{backend_taken, evaluator_of_search, positive, replaced_by};
 use crate::{
     chess::setup,
     config_file::{self, ConfigEntry},
@@ -28,7 +28,7 @@ use crate::{
     options::Options,
     player::Player,
     search::{Clock, Limits, Silent, StopSignal, SystemClock, Tree},
-    terminal::counted,
+    terminal::{self, counted},
 };
 
 /// The position in which searches are measured, of the Ruy Lopez.
@@ -68,7 +68,9 @@ pub fn run(args: &TuneArgs, options: &Options) -> Result<()> {
         .map(|path| NewFile::create(path, true, &[]));
     let config = config.transpose()?;
     let named = (options.backend != Options::default().backend).then(|| options.backend.clone());
+    let taken = backend_taken(options);
     let candidates = match &named {
+        Some(name) if *name != taken => vec![name.as_str(), taken.as_str()],
         Some(name) => vec![name.as_str()],
         None => automatic().map(|factory| factory.info().name).collect(),
     };
@@ -160,6 +162,13 @@ fn from_anywhere(path: &str) -> String {
     absolute.map_or(path.to_owned(), |path| path.display().to_string())
 }
 
+impl TuneArgs {
+    /// Whether nobody reads the measurements any more, and no file is to be written.
+    fn is_for_nobody(&self) -> bool {
+        self.write.is_none() && terminal::is_unread()
+    }
+}
+
 /// Measures backends, and prints their speeds; the fastest one with its settings.
 fn fastest<'a>(
     candidates: &[&'a str],
@@ -170,11 +179,13 @@ fn fastest<'a>(
     let mut best: Option<(&str, Tuned)> = None;
     let mut reason = String::new();
     for &backend in candidates {
+        if args.is_for_nobody() {
+            break;
+        }
         options.backend = backend.into();
-        let evaluator = match evaluator_of_search(&options) {
+        let evaluator = match evaluator_of(&options) {
             Ok(evaluator) => evaluator,
-            Err(error) => {
-                let text = format!("{error:#}");
+            Err(text) => {
                 match text == reason {
                     _ if args.json => print_line!("{}", json!({"backend": backend, "error": text})),
                     true => print_line!("{backend:10} not used, for the same reason"),
@@ -190,6 +201,15 @@ fn fastest<'a>(
         }
     }
     Ok(best)
+}
+
+/// The evaluator of a search with the backend that is named; otherwise why there is none.
+fn evaluator_of(options: &Options) -> Result<Arc<dyn Evaluator>, String> {
+    let taken = backend_taken(options);
+    match taken == options.backend {
+        true => evaluator_of_search(options).map_err(|error| format!("{error:#}")),
+        false => Err(replaced_by(&taken)),
+    }
 }
 
 /// The best settings of a backend.
@@ -217,7 +237,7 @@ fn tune_search(
 ) -> Result<Tuned> {
     let mut searched = Vec::new();
     for threads in [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64] {
-        if threads > cores() && threads > 1 {
+        if threads > 1 && (threads > cores() || args.is_for_nobody()) {
             break;
         }
         let tuned = tuned_for(evaluator, options, threads, 0, args)?;

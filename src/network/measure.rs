@@ -32,7 +32,7 @@ pub struct Speed {
 /// Measures batches of one size for about `time`, after a warm-up of one batch per thread.
 ///
 /// # Errors
-/// When the evaluator fails.
+/// When the evaluator fails or panics.
 pub fn speed(
     evaluator: &dyn Evaluator,
     batch: usize,
@@ -46,7 +46,7 @@ pub fn speed(
 /// take some of the places; `batch` is the largest. Some devices prepare kernels anew for each size.
 ///
 /// # Errors
-/// When the evaluator fails.
+/// When the evaluator fails or panics.
 pub fn mixed_speed(
     evaluator: &dyn Evaluator,
     batch: usize,
@@ -100,11 +100,17 @@ fn speed_of_sizes(
         };
         let running: Vec<_> = (0..threads).map_while(start).collect();
         drop(ready);
-        let finished = running
-            .into_iter()
-            .filter_map(|thread| thread.join().ok().flatten());
-        finished.collect::<Result<Vec<Duration>, EvaluateError>>()
-    })?;
+        let finished = running.into_iter().map(|thread| match thread.join() {
+            Ok(Some(result)) => result,
+            Ok(None) => Err(EvaluateError::Panicked {
+                message: "on a thread of the backend".to_owned(),
+            }),
+            Err(panic) => Err(EvaluateError::of_panic(&*panic)),
+        });
+        // All are waited for, also after one that failed.
+        finished.collect::<Vec<_>>()
+    });
+    let elapsed = elapsed.into_iter().collect::<Result<Vec<Duration>, _>>()?;
     let threads = elapsed.len();
     let seconds = elapsed
         .iter()
@@ -167,5 +173,35 @@ mod tests {
         let measure = || speed(&HashEvaluator, 8, 3, Duration::from_millis(5));
         let (speed, _) = faults::during(|started| started == 1, measure);
         assert_eq!(speed.unwrap().threads, 1);
+    }
+
+    /// Panics in an evaluation, here or on a thread of its own, which then does not finish the work.
+    struct Panicking {
+        has_own_thread: bool,
+    }
+
+    impl Evaluator for Panicking {
+        fn evaluate(&self, _: &mut Batch) -> Result<(), EvaluateError> {
+            panic!("a panic on purpose")
+        }
+
+        fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {
+            match self.has_own_thread {
+                true => drop(thread::scope(|scope| scope.spawn(work).join())),
+                false => work(),
+            }
+        }
+    }
+
+    #[test]
+    fn a_thread_that_panics_is_an_error() {
+        for (has_own_thread, message) in [
+            (false, "a panic on purpose"),
+            (true, "on a thread of the backend"),
+        ] {
+            let evaluator = Panicking { has_own_thread };
+            let error = speed(&evaluator, 8, 2, Duration::from_millis(5)).unwrap_err();
+            assert!(error.to_string().contains(message), "{error}");
+        }
     }
 }

@@ -159,7 +159,7 @@ impl BackendRequest<'_> {
             limits_squares,
             ..self.conversion.clone()
         };
-        if let Some(name) = self.network.to_be_calibrated(data_type) {
+        if let Some(name) = self.network.to_be_calibrated(&options) {
             (self.report_progress)(&format!(
                 "calibrating {name} for int8 by games against itself, which takes half a minute or more for large \
                  networks; scorn convert --data-type int8 does it once"
@@ -382,7 +382,7 @@ mod tests {
     use crate::shared::shared;
 
     #[test]
-    fn a_calibration_is_announced_before_it_begins() {
+    fn a_calibration_is_announced_before_it_begins_and_made_once() {
         let Some(path) = shared("nets/synth-conv-wdl-mlh.pb.gz") else {
             return;
         };
@@ -403,5 +403,6 @@ mod tests {
         for part in ["calibrating synth-conv-wdl-mlh.pb.gz", "scorn convert"] {
             assert!(text.contains(part), "{text}");
         }
+        assert!(convert(DataType::Int8).is_empty());
     }
 }

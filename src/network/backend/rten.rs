@@ -112,6 +112,12 @@ impl RtenModel {
     /// # Errors
     /// rten's message, for example about an operator that it does not support.
     pub fn load(onnx: &OnnxModel) -> Result<RtenModel, String> {
+        if onnx.is_bfloat16 {
+            return Err(
+                "its weights are bfloat16, for NVIDIA GPUs; convert with --data-type fp32"
+                    .to_owned(),
+            );
+        }
         let mut options = ModelOptions::with_all_ops();
         options.prepack_weights(true);
         let model = options

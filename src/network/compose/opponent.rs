@@ -23,7 +23,7 @@ use crate::{
     options::{Invalidates, Options},
 };
 
-pub use super::role::{Role, side, why_idle, why_untold};
+pub use super::role::{Role, side, why_idle, why_side_is_missing};
 
 /// The networks that the options name.
 #[derive(Clone)]

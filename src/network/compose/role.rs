@@ -102,7 +102,7 @@ pub fn why_idle(options: &Options) -> Option<String> {
 
 /// The reason why the values of a network mean little, to be shown to the user, if it reads which side is the engine's
 /// (`reads_mover`) and the options name no side; `None` otherwise.
-pub fn why_untold(options: &Options, reads_mover: bool) -> Option<String> {
+pub fn why_side_is_missing(options: &Options, reads_mover: bool) -> Option<String> {
     (reads_mover && options.contempt_mode == ContemptMode::Disable).then(|| {
         "the values of this network depend on which side is the engine's, and with ContemptMode disable no side is: it \
          was not trained for that"
@@ -158,9 +158,9 @@ mod tests {
     #[test]
     fn a_network_that_reads_the_engine_s_side_needs_one() {
         let mut options = Options::default();
-        assert_eq!(why_untold(&options, true), None);
+        assert_eq!(why_side_is_missing(&options, true), None);
         options.set("ContemptMode", "disable").unwrap();
-        assert!(why_untold(&options, true).is_some());
-        assert_eq!(why_untold(&options, false), None);
+        assert!(why_side_is_missing(&options, true).is_some());
+        assert_eq!(why_side_is_missing(&options, false), None);
     }
 }

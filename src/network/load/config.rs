@@ -4,7 +4,13 @@
 use crate::{
     lc0::OnnxEncoding,
     network::{
-        backend::{self, auto, rten, sparse},
+        backend::{
+            self, auto,
+            error::LoadError,
+            factory::{BackendKind, check_settings_of_any},
+            options::BackendOptions,
+            rten, sparse,
+        },
         compose::role::Role,
         source::built_in::{BUILT_IN_ODDS, human_rating},
     },
@@ -34,6 +40,38 @@ pub struct NetworkConfig {
     pub threads: usize,
     /// Why the backend is not the one that `Backend` names, for the evaluator's description; empty if it is.
     pub note: String,
+    /// What the options say about the backend of the main network if another one takes its place: it is checked, but
+    /// not used. The other networks have the same options, so that nothing is reported twice.
+    pub replaced: Option<ReplacedBackend>,
+}
+
+/// A backend that does not evaluate the network, although `Backend` names it.
+#[derive(Clone, Debug)]
+pub struct ReplacedBackend {
+    /// `Backend`.
+    pub name: String,
+    /// `BackendOptions`.
+    pub options: String,
+}
+
+impl ReplacedBackend {
+    /// Refuses options that the backend would refuse: they may be mistyped. As `auto` would take it, it may lack
+    /// settings that others have.
+    pub(super) fn check(&self, is_automatic: bool) -> Result<(), LoadError> {
+        let factory = backend::find(&self.name)?;
+        let options = BackendOptions::parse(&self.options)?;
+        match factory.info().kind {
+            BackendKind::Device { .. } if !is_automatic => {
+                factory.info().check_settings(&options)?
+            }
+            BackendKind::Device { .. } | BackendKind::Choice => {
+                check_settings_of_any(auto::INFO.name, &options, backend::BACKENDS)?;
+            }
+            // What the settings mean depends on the groups.
+            BackendKind::Combination | BackendKind::WithoutNetwork => {}
+        }
+        Ok(())
+    }
 }
 
 impl From<&Options> for NetworkConfig {
@@ -54,6 +92,7 @@ impl From<&Options> for NetworkConfig {
             fill: options.history_fill,
             threads: options.threads,
             note: String::new(),
+            replaced: None,
         }
     }
 }
@@ -88,9 +127,16 @@ impl NetworkConfig {
             }
             _ => String::new(),
         };
-        let (backend, backend_options) = match another {
-            Some(name) => (name.to_owned(), String::new()),
-            None => (main.backend, main.backend_options),
+        let (backend, backend_options, replaced) = match another {
+            Some(name) => {
+                let replaced = ReplacedBackend {
+                    name: main.backend,
+                    options: main.backend_options,
+                };
+                let replaced = (role == Role::Main).then_some(replaced);
+                (name.to_owned(), String::new(), replaced)
+            }
+            None => (main.backend, main.backend_options, None),
         };
         NetworkConfig {
             weights,
@@ -100,6 +146,7 @@ impl NetworkConfig {
             value_head: None,
             encoding: None,
             note,
+            replaced,
             ..main
         }
     }

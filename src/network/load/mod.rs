@@ -51,6 +51,9 @@ fn load(
     report_progress: ReportProgress<'_>,
 ) -> Result<Arc<dyn Evaluator>, LoadError> {
     let factory = backend::find(&config.backend)?;
+    if let Some(replaced) = &config.replaced {
+        replaced.check(is_automatic)?;
+    }
     let network = NetworkSource::new(&config.weights);
     let evaluator = create(factory, &network, config, is_automatic, report_progress)?;
     Ok(merged_on_device(evaluator))
@@ -95,7 +98,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        network::source::built_in::{BUILT_IN_ODDS, human_name},
+        network::{
+            compose::role::Role,
+            source::built_in::{BUILT_IN_ODDS, human_name},
+        },
         options::Options,
     };
 
@@ -176,6 +182,44 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn settings_of_a_backend_that_is_replaced_are_checked() {
+        let load = |backend: &str, settings: &str| {
+            let options = Options {
+                weights_file: BUILT_IN_ODDS.into(),
+                backend: backend.into(),
+                backend_options: settings.into(),
+                ..Options::default()
+            };
+            let config = NetworkConfig::of(&options, Role::Main);
+            let probed = probe(&config).err().map(|error| error.to_string());
+            let loaded = load_backend(&config, &|_| {});
+            (loaded.err().map(|error| error.to_string()), probed)
+        };
+        for (backend, settings) in [
+            ("auto", "threads=2"),
+            ("rten", "threads=2"),
+            ("multiplexing", "rten(threads=2),sparse()"),
+        ] {
+            assert_eq!(load(backend, settings), (None, None), "{backend}");
+        }
+        for (backend, settings, part) in [
+            ("auto", "thraeds=2", "no backend has a setting 'thraeds'"),
+            ("", "thraeds=2", "no backend has a setting 'thraeds'"),
+            ("rten", "thraeds=2", "rten has no setting 'thraeds'"),
+            ("rten", "((", "unbalanced brackets"),
+            ("multiplexing", "((", "unbalanced brackets"),
+        ] {
+            let (loaded, probed) = load(backend, settings);
+            assert!(loaded.as_ref().unwrap().contains(part), "{loaded:?}");
+            assert!(probed.is_some());
+        }
+        // As for other networks, `auto` may take a backend that does not have a setting.
+        let (loaded, probed) = load("sparse", "threads=2");
+        assert!(loaded.unwrap().contains("sparse has no setting 'threads'"));
+        assert_eq!(probed, None);
     }
 
     #[test]

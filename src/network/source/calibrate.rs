@@ -2,7 +2,10 @@
 //! tensors in question are watched while it does. Its own games contain the positions that it will evaluate, from the
 //! opening to the endgame, and no file of positions has to be shipped.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, anyhow};
+use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use rten::{Model, NodeId, Value, ValueView};
 use rten_tensor::{AsView, NdTensor, Tensor};
@@ -10,7 +13,7 @@ use shakmaty::Position;
 
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
-    lc0::{Calibration, OnnxModel},
+    lc0::{Calibration, ConvertOptions, Net, OnnxModel, calibration_model},
     network::input::{
         PLANES,
         encoder::{self, INPUT_SIZE},
@@ -26,8 +29,65 @@ const PLIES: usize = 72;
 /// Tensors are watched at every so many plies: neighbouring positions are alike.
 const WATCH_EVERY: usize = 4;
 
+/// What the ranges of a network's activations depend on.
+#[derive(PartialEq, Eq)]
+struct Calibrated {
+    sha256: String,
+    policy_head: Option<String>,
+    value_head: Option<String>,
+    limits_squares: bool,
+}
+
+impl Calibrated {
+    fn new(net: &Net, options: &ConvertOptions) -> Calibrated {
+        Calibrated {
+            sha256: net.sha256().to_owned(),
+            policy_head: options.policy_head.clone(),
+            value_head: options.value_head.clone(),
+            limits_squares: options.limits_squares,
+        }
+    }
+}
+
+/// The ranges of a network: none as long as they are not found, and locked while they are sought.
+type SharedCalibration = Arc<Mutex<Option<Calibration>>>;
+
+/// The ranges that were found in this process: each backend converts a network for itself, and again when an option
+/// changes.
+static KNOWN: Mutex<Vec<(Calibrated, SharedCalibration)>> = Mutex::new(Vec::new());
+
+/// The place of a network's ranges.
+fn place_of(wanted: Calibrated) -> SharedCalibration {
+    let mut known = KNOWN.lock();
+    if let Some((_, found)) = known.iter().find(|(known, _)| *known == wanted) {
+        return Arc::clone(found);
+    }
+    let found = SharedCalibration::default();
+    known.push((wanted, Arc::clone(&found)));
+    found
+}
+
+/// Whether the ranges of a network are known, so that [`calibration_of`] plays no games.
+pub fn is_calibrated(net: &Net, options: &ConvertOptions) -> bool {
+    let found = place_of(Calibrated::new(net, options));
+    // Locked, they are being sought: whoever needs them waits as long.
+    found.try_lock().is_some_and(|found| found.is_some())
+}
+
+/// The ranges of a network with the heads of `options`. They are found once in a process, however many threads ask.
+pub fn calibration_of(net: &Net, options: &ConvertOptions) -> Result<Calibration> {
+    let place = place_of(Calibrated::new(net, options));
+    let mut found = place.lock();
+    if let Some(calibration) = &*found {
+        return Ok(calibration.clone());
+    }
+    let (model, tensors) = calibration_model(net, options)?;
+    let calibration = calibrate(&model, &tensors)?;
+    Ok(found.insert(calibration).clone())
+}
+
 /// Plays games with a model that shows `tensors` as outputs, and returns their ranges; see
-/// [`calibration_model`](crate::lc0::calibration_model). The same model gives the same ranges.
+/// [`calibration_model`]. The same model gives the same ranges.
 pub fn calibrate(model: &OnnxModel, tensors: &[String]) -> Result<Calibration> {
     let runner = Model::load(model.bytes.clone()).context("loading the float model")?;
     let node = |name: &String| {
@@ -109,7 +169,7 @@ fn play(game: &mut History, logits: &[f32], model: &OnnxModel, rng: &mut Xoshiro
 mod tests {
     use super::*;
     use crate::{
-        lc0::{ConvertOptions, DataType, Net, calibration_model, to_onnx},
+        lc0::{DataType, to_onnx},
         shared::shared,
     };
 

@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use super::{
     built_in::{self, BUILT_IN, BuiltIn},
-    calibrate::calibrate,
+    calibrate::{calibration_of, is_calibrated},
 };
 use crate::{
     hashing::sha256,
@@ -134,13 +134,13 @@ impl NetworkSource {
         self.parsed()?.convert(options)
     }
 
-    /// The network's name, if [`convert`](NetworkSource::convert) lets it play games to find the ranges that 8 bits
-    /// need: half a minute and more for large networks.
-    pub fn to_be_calibrated(&self, data_type: DataType) -> Option<&str> {
+    /// The network's name, if [`convert`](NetworkSource::convert) with these options lets it play games to find the
+    /// ranges that 8 bits need: half a minute and more for large networks, once in a process.
+    pub fn to_be_calibrated(&self, options: &ConvertOptions) -> Option<&str> {
         let parsed = self.parsed().ok()?;
         match &parsed.contents {
-            Contents::Lc0(net) if data_type == DataType::Int8 && has_weights(net) => {
-                Some(&parsed.name)
+            Contents::Lc0(net) if options.data_type == DataType::Int8 && has_weights(net) => {
+                (!is_calibrated(net, options)).then_some(&*parsed.name)
             }
             _ => None,
         }
@@ -228,7 +228,7 @@ impl ParsedNetwork {
     /// An ONNX model as it is: it keeps its heads and its precision.
     fn take_onnx(&self, bytes: &[u8], options: &ConvertOptions) -> Result<Network, WeightsError> {
         let in_file = |error: lc0::NetError| error.in_file(&self.path);
-        require_default_heads(options).map_err(in_file)?;
+        lc0::check_heads(bytes, options).map_err(in_file)?;
         let onnx = if file::is_sparse(bytes) {
             file::model(bytes).map_err(|error| WeightsError::Sparse {
                 network: self.path.display().to_string(),
@@ -331,28 +331,10 @@ fn has_weights(net: &Net) -> bool {
 
 /// The options with the activation ranges that 8 bits need.
 fn calibrated(net: &Net, options: &ConvertOptions) -> anyhow::Result<ConvertOptions> {
-    let (model, tensors) = lc0::calibration_model(net, options)?;
     Ok(ConvertOptions {
-        calibration: Some(calibrate(&model, &tensors)?),
+        calibration: Some(calibration_of(net, options)?),
         ..options.clone()
     })
-}
-
-/// An ONNX model has no choice of heads.
-fn require_default_heads(options: &ConvertOptions) -> Result<(), lc0::NetError> {
-    for (option, head) in [
-        ("PolicyHead", &options.policy_head),
-        ("ValueHead", &options.value_head),
-    ] {
-        if let Some(head) = head {
-            return Err(lc0::NetError::Unsupported {
-                field: option.to_owned(),
-                found: head.clone(),
-                expected: "empty, for this network has one head of each kind".to_owned(),
-            });
-        }
-    }
-    Ok(())
 }
 
 /// The newest file that is named like a network and begins like one.

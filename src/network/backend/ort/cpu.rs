@@ -16,7 +16,7 @@ use super::{
     session::{device_lines, devices},
 };
 use crate::{
-    lc0::DataType,
+    lc0::{DataType, OnnxModel},
     network::{
         Advice, Evaluator,
         backend::{
@@ -28,6 +28,7 @@ use crate::{
             pool::MAX_SESSIONS,
         },
         cores,
+        source::Network,
     },
     terminal::counted,
 };
@@ -109,6 +110,27 @@ impl OrtBackend for OnnxCpu {
             capture: None,
         })
     }
+
+    fn fit(
+        &self,
+        _: &mut SessionPlan,
+        network: &Network,
+        _: &Runtime,
+        _: &BackendRequest<'_>,
+    ) -> Result<(), BackendSetupError> {
+        check_weights(&network.onnx)
+    }
+}
+
+/// Refuses weights that ONNX Runtime cannot compute with on a processor.
+fn check_weights(model: &OnnxModel) -> Result<(), BackendSetupError> {
+    match model.is_bfloat16 {
+        true => Err(BackendSetupError::Unavailable(
+            "the network's weights are bfloat16, for NVIDIA GPUs; convert lc0's file with --data-type fp32"
+                .to_owned(),
+        )),
+        false => Ok(()),
+    }
 }
 
 /// The setting `precision`.
@@ -148,6 +170,22 @@ impl ExecutionProvider for CpuProvider {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lc0::InputFormat;
+
+    #[test]
+    fn weights_in_bfloat16_are_refused_with_the_next_step() {
+        let check = |is_bfloat16| {
+            check_weights(&OnnxModel {
+                is_bfloat16,
+                ..OnnxModel::empty(InputFormat::Classical112)
+            })
+        };
+        assert_eq!(check(false), Ok(()));
+        let error = check(true).unwrap_err().to_string();
+        for part in ["bfloat16", "--data-type fp32"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
 
     #[test]
     fn a_precision_is_named_in_any_case() {

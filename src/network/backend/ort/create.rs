@@ -180,7 +180,7 @@ impl Creation<'_> {
 
     /// Loads the network in one form by a plan that was fitted to it.
     fn load_fitted(&self, fitted: FittedNetwork) -> Result<NetworkEvaluator, LoadError> {
-        let (backend, info) = (self.backend, self.backend.info());
+        let backend = self.backend;
         let FittedNetwork {
             plan,
             form,
@@ -188,25 +188,11 @@ impl Creation<'_> {
         } = &fitted;
         let times = backend.times_cache(plan, *form, network, self.runtime);
         let (name, is_half) = (network.name.clone(), is_half(plan, network));
-        let place = self.runtime.install_place();
-        let refused = |message: &str| match backend.explain(message, &place) {
-            Some(reason) => info.unavailable(reason),
-            None => refused_with(info, &name, message),
-        };
-        let mut evaluator = self.make_evaluator(fitted)?.map_err(|message| {
-            refused(&format!(
-                "{}{}",
-                message.trim(),
-                memory_hint(info, &message)
-            ))
-        })?;
-        let evaluated =
-            evaluate_start(&evaluator).and_then(|()| backend.tune(&mut evaluator, times.as_ref()));
-        match evaluated {
-            Ok(()) => Ok(evaluator),
-            Err(EvaluateError::Backend { message, .. }) => Err(refused(&message)),
-            Err(error) => Err(evaluation_failed(info, &name, is_half, error)),
-        }
+        let mut evaluator = self.make_evaluator(fitted)?;
+        evaluate_start(&evaluator)
+            .and_then(|()| backend.tune(&mut evaluator, times.as_ref()))
+            .map_err(|error| self.evaluation_failed(&name, is_half, error))?;
+        Ok(evaluator)
     }
 
     /// Loads the network in one form and compares its results with those of another form, for a few positions.
@@ -216,7 +202,6 @@ impl Creation<'_> {
         form: GraphForm,
         reference_form: GraphForm,
     ) -> Result<Arc<dyn Evaluator>, LoadError> {
-        let info = self.backend.info();
         let evaluator: Arc<dyn Evaluator> = Arc::new(self.load(plan, form)?);
         let one_session = SessionPlan {
             max_sessions: 1,
@@ -225,13 +210,11 @@ impl Creation<'_> {
         let fitted = self.fitted(&one_session, reference_form)?;
         let name = fitted.network.name.clone();
         let is_half = is_half(&fitted.plan, &fitted.network);
-        let failed = |error| evaluation_failed(info, &name, is_half, error);
-        let reference = match self.make_evaluator(fitted)? {
-            Ok(reference) => evaluate_game(&reference)
-                .map(|()| Arc::new(reference) as Arc<dyn Evaluator>)
-                .map_err(failed),
-            Err(message) => Err(refused_with(info, &name, &message)),
-        };
+        let failed = |error| self.evaluation_failed(&name, is_half, error);
+        let reference = self.make_evaluator(fitted).and_then(|reference| {
+            evaluate_game(&reference).map_err(failed)?;
+            Ok(Arc::new(reference) as Arc<dyn Evaluator>)
+        });
         let Some(reference) = if_it_fits(reference, form, reference_form, self.request)? else {
             return Ok(evaluator);
         };
@@ -267,11 +250,8 @@ impl Creation<'_> {
         Ok(network)
     }
 
-    /// The evaluator, or within the message of ONNX Runtime about the network.
-    fn make_evaluator(
-        &self,
-        fitted: FittedNetwork,
-    ) -> Result<Result<NetworkEvaluator, String>, LoadError> {
+    /// The evaluator of a network, which has evaluated nothing yet.
+    fn make_evaluator(&self, fitted: FittedNetwork) -> Result<NetworkEvaluator, LoadError> {
         let FittedNetwork {
             plan,
             form,
@@ -290,6 +270,7 @@ impl Creation<'_> {
             runtime.library().display()
         );
         let label = request.label(self.backend.info(), &network, device);
+        let name = network.name;
         let (encoding, view) = (Encoding::of(&network.onnx), request.view(&network.onnx));
         let advice = plan.advice;
         let mut sessions = SessionCounts::for_threads(request.threads, advice, plan.max_sessions);
@@ -299,10 +280,29 @@ impl Creation<'_> {
         }
         let factory = session_factory(plan, form, network.onnx, runtime.clone());
         let made = NetworkEvaluator::new(label, encoding, view, advice, sessions, factory);
-        Ok(made.map(|mut evaluator| {
-            evaluator.set_failure_hint(cuda_failure::hint);
-            evaluator
-        }))
+        let mut evaluator = made.map_err(|message| self.refused(&name, &message))?;
+        evaluator.set_failure_hint(cuda_failure::hint);
+        Ok(evaluator)
+    }
+
+    /// The error about a message of ONNX Runtime: what this machine lacks, if that is the reason, and otherwise that
+    /// the backend cannot run the network, with what is for people in the message.
+    fn refused(&self, network: &str, message: &str) -> LoadError {
+        let info = self.backend.info();
+        let place = self.runtime.install_place();
+        if let Some(reason) = self.backend.explain(message, &place) {
+            return info.unavailable(reason);
+        }
+        let shown = session::without_places(message.trim());
+        info.refused(network, &(shown + memory_hint(info, message)))
+    }
+
+    /// The error of a form that cannot evaluate the network.
+    fn evaluation_failed(&self, network: &str, is_half: bool, error: EvaluateError) -> LoadError {
+        match error {
+            EvaluateError::Backend { message, .. } => self.refused(network, &message),
+            error => not_usable(self.backend.info(), network, is_half, error),
+        }
     }
 }
 
@@ -381,16 +381,9 @@ fn is_half(plan: &SessionPlan, network: &Network) -> bool {
     plan.limits_squares || (network.is_converted && has_half_weights)
 }
 
-/// The error of a backend that cannot evaluate a network. In 16 bits, numbers that are not finite are no fault of the
-/// network.
-fn evaluation_failed(
-    info: &BackendInfo,
-    network: &str,
-    is_half: bool,
-    error: EvaluateError,
-) -> LoadError {
+/// The error about the results of a network. In 16 bits, numbers that are not finite are no fault of the network.
+fn not_usable(info: &BackendInfo, network: &str, is_half: bool, error: EvaluateError) -> LoadError {
     match error {
-        EvaluateError::Backend { message, .. } => refused_with(info, network, &message),
         EvaluateError::NotFinite { output, .. } if is_half => {
             let message = format!(
                 "its output {output} is not a finite number in 16 bits; BackendOptions precision=fp32 computes in 32"
@@ -399,11 +392,6 @@ fn evaluation_failed(
         }
         error => error.into(),
     }
-}
-
-/// The error that the backend cannot run the network, with what is for people in ONNX Runtime's message.
-fn refused_with(info: &BackendInfo, network: &str, message: &str) -> LoadError {
-    info.refused(network, &session::without_places(message))
 }
 
 /// The largest difference between the two forms of a graph, in 16 bits.
@@ -486,7 +474,8 @@ fn converted_to(requested: DataType, network: &Network) -> Result<&'static str, 
         DataType::Int8 => Err(OptionsError::BadValue {
             key: "precision".into(),
             value: "int8".into(),
-            expected: "possible for ONNX networks, which keep theirs; it is for lc0's (.pb.gz)",
+            expected: "possible for ONNX models, also within a .pb.gz, which keep their own; it is for networks with \
+                lc0's own weights",
         }
         .into()),
     }

@@ -146,8 +146,8 @@ where
 
     /// Queues the copy to the GPU.
     fn upload(&self, stream: CUstream) -> Result<(), String> {
-        // SAFETY: both buffers hold as many numbers of this type and live as long as the stream, whose callers do not
-        // touch the buffers before the work is done.
+        // SAFETY: both buffers hold as many numbers of this type. Callers of the stream do not touch them before the
+        // work is done, and the stream frees them only after it.
         unsafe { memcpy_htod_async(self.device(), self.numbers(), stream) }.map_err(failed)
     }
 
@@ -176,7 +176,8 @@ struct CapturedBatch {
 // SAFETY: graphs and bindings may be used by any thread, though by one at a time, which `&mut` ensures.
 unsafe impl Send for CapturedBatch {}
 
-/// One stream of a GPU with a network. What depends on something comes before it.
+/// One stream of a GPU with a network. What depends on something comes before it; before all of it is dropped, the work
+/// on the stream is done.
 pub struct NvidiaStream {
     places: Vec<CapturedBatch>,
     sessions: Vec<Session>,
@@ -274,6 +275,16 @@ impl NvidiaStream {
             binding: bound,
             session: number,
         })
+    }
+}
+
+impl Drop for NvidiaStream {
+    /// Waits for what is still queued, as after an error between two copies: the buffers are freed next.
+    fn drop(&mut self) {
+        // It fails in two cases, and in both the GPU uses no buffer. During a capture, which a panic can leave open,
+        // nothing runs: what came before was waited for, and what is captured is not executed. A GPU that has failed
+        // does nothing more.
+        let _ = self.stream.synchronize();
     }
 }
 

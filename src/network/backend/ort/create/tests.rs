@@ -5,6 +5,8 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
+use ort::session::builder::SessionBuilder;
+
 use super::*;
 use crate::{
     lc0::InputFormat,
@@ -15,7 +17,7 @@ use crate::{
             hash::HashEvaluator,
             ort::{
                 cpu::CpuProvider,
-                plan::{GraphCapture, SessionSettings},
+                plan::{Built, ExecutionProvider, GraphCapture, SessionContext, SessionSettings},
             },
             pool::{DeviceSession, Outputs},
         },
@@ -37,8 +39,11 @@ static INFO: BackendInfo = BackendInfo {
     settings: &[SESSIONS, BATCH],
 };
 
-/// A processor whose captured batches are made by this.
-struct Capturing(Arc<dyn GraphCapture>);
+/// A processor whose captured batches are made by `capture`, and the others by `provider`.
+struct Capturing {
+    capture: Arc<dyn GraphCapture>,
+    provider: Arc<dyn ExecutionProvider>,
+}
 
 impl BackendFactory for Capturing {
     fn info(&self) -> &BackendInfo {
@@ -52,10 +57,20 @@ impl BackendFactory for Capturing {
 
 impl OrtBackend for Capturing {
     fn plan(&self, _: &Runtime, _: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
+        let plan = plan_of_processor();
         Ok(SessionPlan {
-            capture: Some(Arc::clone(&self.0)),
-            ..plan_of_processor()
+            settings: SessionSettings {
+                provider: Arc::clone(&self.provider),
+                ..plan.settings
+            },
+            capture: Some(Arc::clone(&self.capture)),
+            ..plan
         })
+    }
+
+    fn explain(&self, message: &str, _: &InstallPlace) -> Option<String> {
+        let is_missing = message.contains("libmissing.so");
+        is_missing.then(|| "libmissing is not installed".to_owned())
     }
 }
 
@@ -181,8 +196,40 @@ impl GraphCapture for Breaking {
     }
 }
 
-/// The description of what was loaded, and what was reported; nothing without ONNX Runtime.
-fn load_with(capture: impl GraphCapture + 'static) -> Option<(String, Vec<String>)> {
+/// A provider whose library is missing.
+#[derive(Debug)]
+struct WithoutLibrary;
+
+impl ExecutionProvider for WithoutLibrary {
+    fn configure(&self, builder: SessionBuilder, _: &SessionContext<'_>) -> Built {
+        builder.with_operator_library("libmissing.so")
+    }
+}
+
+/// Has sessions of the processor in place of captured ones, whatever the provider.
+#[derive(Debug)]
+struct OnProcessor;
+
+impl GraphCapture for OnProcessor {
+    fn capture(
+        &self,
+        runtime: &Runtime,
+        model: &Arc<OnnxModel>,
+        settings: &SessionSettings,
+    ) -> Result<Box<dyn DeviceSession>, String> {
+        let settings = SessionSettings {
+            provider: Arc::new(CpuProvider),
+            ..settings.clone()
+        };
+        Working { is_wrong: false }.capture(runtime, model, &settings)
+    }
+}
+
+/// An evaluator, or why there is none.
+type Created = Result<Arc<dyn Evaluator>, LoadError>;
+
+/// What a backend makes of a small network, and what was reported; nothing without ONNX Runtime.
+fn create_with(backend: &dyn BackendFactory) -> Option<(Created, Vec<String>)> {
     if let Err(error) = Runtime::open("") {
         skipped(&error.to_string());
         return None;
@@ -191,11 +238,17 @@ fn load_with(capture: impl GraphCapture + 'static) -> Option<(String, Vec<String
     Some(with_request(
         &network.to_string_lossy(),
         &BackendOptions::default(),
-        |request| {
-            let evaluator = Capturing(Arc::new(capture)).create(&request).unwrap();
-            evaluator.info().description
-        },
+        |request| backend.create(&request),
     ))
+}
+
+/// The description of what was loaded, and what was reported; nothing without ONNX Runtime.
+fn load_with(capture: impl GraphCapture + 'static) -> Option<(String, Vec<String>)> {
+    let (evaluator, reported) = create_with(&Capturing {
+        capture: Arc::new(capture),
+        provider: Arc::new(CpuProvider),
+    })?;
+    Some((evaluator.unwrap().info().description, reported))
 }
 
 #[test]
@@ -233,6 +286,21 @@ fn what_cannot_be_captured_or_differs_is_replaced_and_that_is_reported_once() {
         assert!(description.contains("graph fused"), "{description}");
         assert_one_report(&reported, &["graph=captured is not used", part]);
     }
+}
+
+#[test]
+fn a_library_that_only_the_reference_lacks_is_what_the_backend_lacks() {
+    let lacking = Capturing {
+        capture: Arc::new(OnProcessor),
+        provider: Arc::new(WithoutLibrary),
+    };
+    let Some((created, reported)) = create_with(&lacking) else {
+        return;
+    };
+    let error = created.err().unwrap();
+    assert!(matches!(error, LoadError::Unavailable { .. }), "{error}");
+    assert_contains(&error.to_string(), &["libmissing is not installed"]);
+    assert!(reported.is_empty(), "{reported:?}");
 }
 
 #[test]
@@ -337,7 +405,7 @@ fn an_overflow_in_16_bits_is_about_the_backend_and_its_precision() {
         network: "net".into(),
         output: "policy".into(),
     };
-    let in_16_bits = evaluation_failed(&INFO, "net", true, overflow());
+    let in_16_bits = not_usable(&INFO, "net", true, overflow());
     assert!(!in_16_bits.is_about_the_network());
     let text = in_16_bits.to_string();
     for part in [
@@ -347,7 +415,7 @@ fn an_overflow_in_16_bits_is_about_the_backend_and_its_precision() {
     ] {
         assert!(text.contains(part), "{text}");
     }
-    assert!(evaluation_failed(&INFO, "net", false, overflow()).is_about_the_network());
+    assert!(not_usable(&INFO, "net", false, overflow()).is_about_the_network());
     for (data_type, limits_squares, is_converted, expected) in [
         (DataType::Float16, false, true, true),
         (DataType::BFloat16, false, true, true),
@@ -362,12 +430,29 @@ fn an_overflow_in_16_bits_is_about_the_backend_and_its_precision() {
             limits_squares,
             ..plan_of_processor()
         };
-        let network = Network {
-            onnx: OnnxModel::empty(InputFormat::Classical112),
-            name: "net".into(),
-            sha256: String::new(),
-            is_converted,
-        };
+        let network = network(is_converted);
         assert_eq!(is_half(&plan, &network), expected, "{data_type:?}");
     }
+}
+
+/// A network that was converted from lc0's weights, or has its own type.
+fn network(is_converted: bool) -> Network {
+    Network {
+        onnx: OnnxModel::empty(InputFormat::Classical112),
+        name: "net".into(),
+        sha256: String::new(),
+        is_converted,
+    }
+}
+
+#[test]
+fn eight_bits_are_for_networks_with_weights_of_lc0() {
+    let converted = converted_to(DataType::Int8, &network(true));
+    assert_eq!(converted.unwrap(), ", int8");
+    let error = converted_to(DataType::Int8, &network(false)).unwrap_err();
+    let parts = [
+        "precision=int8 is not possible for ONNX models, also within a .pb.gz",
+        "networks with lc0's own weights",
+    ];
+    assert_contains(&error.to_string(), &parts);
 }
