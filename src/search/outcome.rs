@@ -12,7 +12,10 @@ use super::{
     report::{MoveStat, Outcome, Report},
     root,
     state::SearchState,
-    tree::{Tree, reroot::find},
+    tree::{
+        Tree,
+        reroot::{find, find_for},
+    },
 };
 use crate::{
     chess::{History, PackedMove},
@@ -156,7 +159,7 @@ pub fn line_after(tree: &Tree, options: &SearchOptions, history: &History) -> Ve
 }
 
 /// The tree's visits of the position at the end of `history`, which the next search there starts with if its options
-/// are the same.
-pub fn known_visits(tree: &Tree, history: &History) -> u64 {
-    find(tree, history).map_or(0, |id| u64::from(tree.node(id).n))
+/// are the same and it is restricted to these root moves (to none if there are none).
+pub fn known_visits(tree: &Tree, history: &History, root_moves: &[PackedMove]) -> u64 {
+    find_for(tree, history, root_moves).map_or(0, |id| u64::from(tree.node(id).n))
 }

@@ -55,8 +55,10 @@ impl Candidate {
     }
 }
 
-/// Subtracted from the value of a proven loss where such moves are avoided: enough to rank it behind all others.
-const LOST: f32 = 50.0;
+/// Subtracted from the value of a proven loss where such moves are avoided: more than U can be in a tree that fits into
+/// memory (at most 3 million in one of four thousand million visits, with the usual constants), so that it ranks behind
+/// all others.
+const LOST: f32 = 1e7;
 
 /// Rules that are the same for all nodes at one ply of the selection.
 #[derive(Clone, Copy, Debug)]
@@ -489,6 +491,33 @@ pub(super) mod tests {
         assert_eq!(best_move(&mut state, &params, root, rules(turn)), Ok(2));
         let taken = Ranking::default().take(&mut state, &params, root, rules(turn));
         assert_eq!(taken, Ok(2));
+    }
+
+    #[test]
+    fn in_the_largest_trees_a_proven_loss_still_ranks_behind_all_others() {
+        let mut lost = Node {
+            n: 1,
+            ..Node::EMPTY
+        };
+        lost.set_bounds(Bounds::exact(-1), Origin::Children);
+        let bad = Node {
+            n: 4_000_000_000,
+            wl: -1.0,
+            ..Node::EMPTY
+        };
+        let mut state = SearchState::with_children(&[lost, bad]);
+        let params = searched(2).1;
+        state.progress.catch_up = u64::MAX;
+        let (root, turn) = (state.tree.root, state.tree.root_turn);
+        for (avoids_losses, slot) in [(true, 1), (false, 0)] {
+            let rules = PlyRules {
+                avoids_losses,
+                ..rules(turn)
+            };
+            assert_eq!(best_move(&mut state, &params, root, rules), Ok(slot));
+            let taken = Ranking::default().take(&mut state, &params, root, rules);
+            assert_eq!(taken, Ok(slot));
+        }
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl Worker {
     ///
     /// # Errors
     /// When the tree has no room for more, or a network that refines priors fails.
-    pub(super) fn expand(
+    pub fn expand(
         &mut self,
         context: &ExpandContext<'_>,
         batch: &mut Batch,
@@ -178,10 +178,5 @@ impl Worker {
     /// Whether there is something to expand, or to refine.
     pub fn has_work(&self) -> bool {
         !self.visits.is_idle() || !self.refinement.is_empty()
-    }
-
-    /// Whether gathering resulted only in collisions.
-    pub fn is_idle(&self) -> bool {
-        self.visits.is_idle()
     }
 }

@@ -32,7 +32,7 @@ impl Search<'_> {
             if let Err(failure) = self.make_batch(shared, &mut worker, &mut batch) {
                 self.fail(&mut self.shared.lock(), &mut worker, failure);
             }
-            self.throttle(is_solved, worker.is_idle());
+            self.throttle(is_solved, !worker.has_work());
             report_progress(self.elapsed());
         }
     }

@@ -307,7 +307,11 @@ enum SourceTree {
 
 /// The node at the end of `history`, if a search of that position with these root moves may go on with it: with the
 /// moves that its visits were distributed over. Below the root these were all.
-fn find_for(tree: &Tree, history: &History, root_moves: &[PackedMove]) -> Option<NodeId> {
+pub(in crate::search) fn find_for(
+    tree: &Tree,
+    history: &History,
+    root_moves: &[PackedMove],
+) -> Option<NodeId> {
     let searched = |&id: &NodeId| match id == tree.root {
         true => &tree.root_moves[..],
         false => &[],
