@@ -149,12 +149,7 @@ pub fn main() -> ExitCode {
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (cli, options) = match parse(arguments) {
         Ok(parsed) => parsed,
-        Err(error) => {
-            return match error.print() {
-                Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
-                Err(_) => ExitCode::FAILURE,
-            };
-        }
+        Err(error) => return print_parse_error(&error),
     };
     let done = options.and_then(|layers| dispatch(cli.command, cli.config.as_deref(), layers));
     match done {
@@ -163,6 +158,20 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             eprint_line(format_args!("scorn: {error:#}"));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Prints what is wrong with a command line, or the help or version that it asks for.
+fn print_parse_error(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        // The reader of a help may stop before its end, as `head` does.
+        Err(failed) if !error.use_stderr() && failed.kind() != io::ErrorKind::BrokenPipe => {
+            eprint_line(format_args!(
+                "scorn: cannot write to standard output: {failed}"
+            ));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
     }
 }
 

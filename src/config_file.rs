@@ -44,32 +44,33 @@ pub fn default_file() -> Option<PathBuf> {
 /// When it cannot be read, or a line does not name an option; the message has the line number.
 pub fn read(path: &Path) -> Result<Vec<ConfigEntry>> {
     let text = files::read_text(path)?;
-    parse_text(&text, path)
+    entries(&text, path).collect()
 }
 
-/// As [`read`], for a thread that must not wait: a pipe is refused.
+/// As [`read`], for a session, which uses the lines that are right: each line that does not name an option is an error
+/// of its own. The calling thread must not wait: a pipe is refused.
 ///
 /// # Errors
-/// As [`read`].
-pub fn read_at_once(path: &Path) -> Result<Vec<ConfigEntry>> {
+/// When it cannot be read.
+pub fn read_for_session(path: &Path) -> Result<Vec<Result<ConfigEntry>>> {
     let text = files::read_text_at_once(path)?;
-    parse_text(&text, path)
+    Ok(entries(&text, path).collect())
 }
 
-fn parse_text(text: &str, path: &Path) -> Result<Vec<ConfigEntry>> {
+/// What each line sets that is neither empty nor a comment.
+fn entries(text: &str, path: &Path) -> impl Iterator<Item = Result<ConfigEntry>> {
     let rows = Options::default().rows();
-    let mut entries = Vec::new();
-    for (index, line) in text.lines().enumerate() {
+    text.lines().enumerate().filter_map(move |(index, line)| {
         let line_number = index + 1;
         let entry = parse(line, &rows)
-            .with_context(|| format!("{}, line {line_number}", path.display()))?;
-        entries.extend(entry.map(|(name, value)| ConfigEntry {
+            .with_context(|| format!("{}, line {line_number}", path.display()))
+            .transpose()?;
+        Some(entry.map(|(name, value)| ConfigEntry {
             line: line_number,
             name,
             value,
-        }));
-    }
-    Ok(entries)
+        }))
+    })
 }
 
 /// The option that a line sets, with its value; `None` for an empty line or a comment.
@@ -157,6 +158,21 @@ mod tests {
         assert!(options.strict_timing && options.preload);
         assert_eq!(options.time_manager.to_string(), "legacy(steepness=6)");
         assert_eq!(notes, 2, "max-prefetch and task-workers exist in lc0 only");
+    }
+
+    #[test]
+    fn in_a_session_the_other_lines_of_a_file_with_errors_are_used() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(&file, "cpuct=3\n\nwhat=1\nmultipv\nthreads=2\n").unwrap();
+        let entries = read_for_session(file.path()).unwrap();
+        let (right, wrong): (Vec<_>, Vec<_>) = entries.into_iter().partition(Result::is_ok);
+        let right = right.into_iter().map(|entry| entry.unwrap().line);
+        assert_eq!(right.collect::<Vec<_>>(), [1, 5]);
+        let wrong = wrong.into_iter().map(|entry| entry.unwrap_err());
+        let wrong: Vec<_> = wrong.map(|error| format!("{error:#}")).collect();
+        assert!(wrong[0].ends_with("line 3: unknown option 'what'"));
+        assert!(wrong[1].contains("line 4: multipv needs a value"));
+        assert_eq!(wrong.len(), 2);
     }
 
     #[test]

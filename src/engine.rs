@@ -54,6 +54,7 @@ use self::{
 use crate::{
     chess::{
         History, PackedMove,
+        moves::legal_moves,
         setup::{self, SetupError},
     },
     network::opponent,
@@ -89,9 +90,8 @@ pub struct Engine {
     listener: Arc<dyn Listener>,
     /// The description of newly loaded networks, for the next search: GUIs expect such lines during a search only.
     announcement: Arc<Mutex<Option<String>>>,
-    /// Why networks do not do what they should, as far as that was reported: the opponent's is not used, or the main
-    /// one is not told what it reads.
-    idle: Vec<String>,
+    /// Why the opponent's network is not used, as far as that was reported.
+    idle: Option<String>,
     on_finished: Arc<dyn Fn(SearchEnd) + Send + Sync>,
     search_thread: SearchThread,
     running: Option<Running>,
@@ -169,7 +169,7 @@ impl Engine {
             clock: Arc::new(SystemClock::default()),
             listener,
             announcement: Arc::default(),
-            idle: Vec::new(),
+            idle: None,
             on_finished: Arc::new(on_finished),
             search_thread: SearchThread::new(),
             running: None,
@@ -361,10 +361,9 @@ impl Engine {
         if let Some(depth) = go.perft {
             return self.perft(game, depth);
         }
-        let root_moves = self.root_moves(go, game);
-        if root_moves.is_empty() && !go.search_moves.is_empty() {
+        let Some(root_moves) = self.root_moves(go, game) else {
             return self.refuse(go, "no search: none of the searchmoves is legal here");
-        }
+        };
         let received = self.received(go);
         let is_analysis = go.infinite && !go.ponder;
         self.settings.begin(go, game, is_analysis);
@@ -375,7 +374,7 @@ impl Engine {
         if is_analysis {
             self.note_modelled_side(game);
         }
-        let limits = self.limits(go, game, received);
+        let limits = self.limits(go, game, &root_moves, received);
         if limits.infinite && !go.ponder {
             self.note_if_contempt_is_off();
         }
@@ -396,6 +395,7 @@ impl Engine {
             avoided,
             history: game.clone(),
             pondering: go.ponder,
+            go: go.clone(),
             contempt_side,
             limits,
             received,
@@ -445,11 +445,17 @@ impl Engine {
     }
 
     /// The limits of a search, by its command and by the clock.
-    fn limits(&mut self, go: &Go, game: &History, received: Duration) -> Limits {
+    fn limits(
+        &mut self,
+        go: &Go,
+        game: &History,
+        root_moves: &[PackedMove],
+        received: Duration,
+    ) -> Limits {
         let clock = go.clock_state(self.settings.in_force(), game);
         let by_clock = clock.map(|clock| {
             let clock = ClockState {
-                known_nodes: search::known_visits(&self.tree.lock(), game),
+                known_nodes: search::known_visits(&self.tree.lock(), game, root_moves),
                 ..clock
             };
             self.timing
@@ -661,16 +667,15 @@ impl Engine {
         }
     }
 
-    /// Reports once that a network which the user has set is not used, or not as it was trained.
+    /// Reports once that a network which the user has set is not used.
     fn note_if_idle(&mut self) {
-        let options = self.settings.in_force();
-        let untold = opponent::why_untold(options, self.loader.reads_mover());
-        let reasons = opponent::why_idle(options).into_iter().chain(untold);
-        let reasons: Vec<String> = reasons.collect();
-        for reason in reasons.iter().filter(|reason| !self.idle.contains(reason)) {
+        let reason = opponent::why_idle(self.settings.in_force());
+        if reason != self.idle
+            && let Some(reason) = &reason
+        {
             self.listener.note(reason);
         }
-        self.idle = reasons;
+        self.idle = reason;
     }
 
     /// The tablebases of SyzygyPath, which are opened when it is set. Errors are reported once in a game.
@@ -698,15 +703,25 @@ impl Engine {
         opened
     }
 
-    fn root_moves(&self, go: &Go, game: &History) -> Vec<PackedMove> {
-        let mut moves = Vec::new();
+    /// The moves that a search is restricted to, in the order of the legal moves, so that the same moves in another
+    /// order go on with the same tree; empty if it is not restricted, also where all legal moves are named. `None` if
+    /// moves are named and none of them is legal.
+    fn root_moves(&self, go: &Go, game: &History) -> Option<Vec<PackedMove>> {
+        let mut named = Vec::new();
         for text in &go.search_moves {
             match setup::parse_move(game.position(), text) {
-                Ok(m) => moves.push(m),
+                Ok(m) => named.push(m),
                 Err(error) => self.listener.note(&format!("searchmoves: {error}")),
             }
         }
-        moves
+        let legal: Vec<PackedMove> = legal_moves(game.position()).collect();
+        let mut moves = legal.clone();
+        moves.retain(|m| named.contains(m));
+        match moves.is_empty() {
+            true => go.search_moves.is_empty().then_some(moves),
+            false if moves == legal => Some(Vec::new()),
+            false => Some(moves),
+        }
     }
 }
 

@@ -66,14 +66,14 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 /// Writes a line to standard output in a function that returns [`anyhow::Result`]. Unlike `println!`, which panics,
-/// it returns an error when the reader is gone.
+/// it returns an error when the line cannot be written; none when the reader is gone, as `head` is after some lines.
 macro_rules! print_line {
     () => {
         print_line!("")
     };
     ($($argument:tt)*) => {
         anyhow::Context::context(
-            $crate::terminal::print(format_args!("{}\n", format_args!($($argument)*))),
+            $crate::terminal::print_text(format_args!("{}\n", format_args!($($argument)*))),
             "cannot write to standard output",
         )?
     };

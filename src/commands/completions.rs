@@ -3,6 +3,7 @@
 
 use std::{
     fmt::Display,
+    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -49,7 +50,7 @@ pub fn run(args: &CompletionsArgs, mut command: clap::Command) -> Result<()> {
 /// Runs `scorn man` for the command line `command`.
 ///
 /// # Errors
-/// When nothing can be written, or a page exists and --force is not given; then nothing is changed.
+/// When a page cannot be written, or exists and --force is not given; then none is changed.
 pub fn run_man(args: &ManArgs, command: clap::Command) -> Result<()> {
     let Some(folder) = &args.folder else {
         return print(page(Man::new(command))?);
@@ -60,24 +61,26 @@ pub fn run_man(args: &ManArgs, command: clap::Command) -> Result<()> {
     command.build();
     let mut pages = Vec::new();
     prepare_pages(command, folder, args.force, &mut pages)?;
-    pages
-        .into_iter()
-        .try_for_each(|(file, page)| file.finish_with(page.as_bytes()))
+    pages.into_iter().try_for_each(NewFile::finish)
 }
 
-/// Prepares the pages of a command and its subcommands: all of them before the first is put in its place.
+/// Writes the pages of a command and its subcommands: all of them before the first is put in its place, so that on a
+/// full disk none stands in the way of another try.
 fn prepare_pages(
     command: clap::Command,
     folder: &Path,
     force: bool,
-    pages: &mut Vec<(NewFile, String)>,
+    pages: &mut Vec<NewFile>,
 ) -> Result<()> {
     for subcommand in command.get_subcommands().filter(|it| !it.is_hide_set()) {
         prepare_pages(subcommand.clone(), folder, force, pages)?;
     }
     let man = Man::new(command);
-    let file = NewFile::create(&folder.join(man.get_filename()), force, &[])?;
-    pages.push((file, page(man)?));
+    let path = folder.join(man.get_filename());
+    let mut file = NewFile::create(&path, force, &[])?;
+    let written = file.write_all(page(man)?.as_bytes());
+    written.with_context(|| format!("cannot write {}", path.display()))?;
+    pages.push(file);
     Ok(())
 }
 

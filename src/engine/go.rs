@@ -110,6 +110,13 @@ impl Go {
         }
         limits.depth = self.depth;
         limits.mate = self.mate;
+        self.limit_nodes(&mut limits, options);
+        limits.infinite = self.is_ended_by_gui() || limits == Limits::default();
+        limits
+    }
+
+    /// Sets the limits of nodes anew, for these options.
+    pub(super) fn limit_nodes(&self, limits: &mut Limits, options: &Options) {
         // The limit holds for pondering, too: the tree must not be larger than that of a move.
         let nodes = match self.infinite {
             true => self.nodes,
@@ -119,8 +126,6 @@ impl Go {
         let at_once = self.mate.filter(|&moves| moves == 0).map(|_| 1);
         let nodes = nodes.into_iter().chain(at_once).min();
         limits.set_nodes(nodes, options.nodes_as_playouts);
-        limits.infinite = self.is_ended_by_gui() || limits == Limits::default();
-        limits
     }
 
     /// Maximum wait for a network: a fraction of the time available, or `None` (no limit) without a time limit.

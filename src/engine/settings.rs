@@ -140,14 +140,17 @@ impl Settings {
         }
     }
 
-    /// Sets an option for the user.
+    /// Sets an option for the user or the configuration file. The user decides, whichever came first.
     ///
     /// # Errors
     /// When there is no such option or the value does not fit.
     pub fn set(&mut self, name: &str, value: &str, by: SetBy) -> Result<(), OptionError> {
-        let (user, before) = (self.user.clone(), self.as_set.clone());
+        let (user, layers, before) = (self.user.clone(), self.layers.clone(), self.as_set.clone());
         let (value, note) = from_lc0(name, value);
-        let ignored = self.user.set(name, value, by)?;
+        let ignored = match by {
+            SetBy::Gui => self.user.set(name, value)?,
+            SetBy::File => self.layers.file.set_as_in_lc0(name, value)?,
+        };
         if let Some(text) = note.or(ignored) {
             (self.note)(&text);
         }
@@ -158,18 +161,20 @@ impl Settings {
         if (is_named || self.as_set.profiles != before.profiles)
             && let Err(error) = self.autopilot.load(&self.as_set.profiles)
         {
-            self.layers.user = user.layer();
-            (self.user, self.as_set) = (user, before);
+            (self.user, self.layers, self.as_set) = (user, layers, before);
             (self.note)(&format!("error: {error}"));
             return Ok(());
+        }
+        if by == SetBy::File {
+            self.note_if_overruled(name);
         }
         if self.as_set.opponent != before.opponent {
             self.note_opponent();
         }
         if self.user.sends_everything() && !user.sends_everything() {
             (self.note)(
-                "the GUI sends all options: those with their defaults count as not set, so that network and profiles \
-                 may set them",
+                "the GUI sends all options: those with the announced defaults count as not set, so that network, \
+                 profiles and configuration file may set them",
             );
         }
         self.apply_for_game();
@@ -177,6 +182,21 @@ impl Settings {
             self.forget();
         }
         Ok(())
+    }
+
+    /// Says so if the user has set another value than the configuration file for the option called `name`. An announced
+    /// default does not count: a GUI that sends all options may be about to.
+    fn note_if_overruled(&self, name: &str) {
+        let overruled = self.layers.file.differences(&self.as_set);
+        let is_overruled = |main: &&str| overruled.contains(main) && self.user.changes(main);
+        let main = Options::name_of(name).filter(is_overruled);
+        if let Some(row) = main.and_then(|main| self.as_set.row(main)) {
+            (self.note)(&format!(
+                "{}: the configuration file's value has no effect, because the user has set {}",
+                row.name,
+                row.shown()
+            ));
+        }
     }
 
     /// The next position belongs to another game.
@@ -264,19 +284,27 @@ pub(super) struct StandInOptions {
 }
 
 impl StandInOptions {
-    /// The options, with what the built-in network recommends in place of what the other one does.
+    /// The options, with what the built-in network recommends in place of what the other one does. In place of a
+    /// network of human moves it plays at its own level.
     pub fn resolve(&self) -> Options {
         let layers = Layers {
             network: recommended_options(BUILT_IN),
             ..self.layers.clone()
         };
-        overridden(&layers, self.used_for).into_options()
+        let mut resolved = layers.resolve();
+        let without_human = |options: &mut Options| options.human_weights.clear();
+        resolved.override_by(OptionSource::Strength, without_human);
+        with_overrides(resolved, self.used_for).into_options()
     }
 }
 
 /// What the layers bring into force for a use, with what overrides them all.
 fn overridden(layers: &Layers, used_for: Use) -> Resolved {
-    let mut resolved = layers.resolve();
+    with_overrides(layers.resolve(), used_for)
+}
+
+/// The same, from what the layers give.
+fn with_overrides(mut resolved: Resolved, used_for: Use) -> Resolved {
     match used_for {
         Use::Game(_) => resolved.override_by(OptionSource::Strength, strength::limit),
         Use::Analysis => resolved.override_by(OptionSource::Analysis, |options| {
@@ -299,6 +327,8 @@ fn use_of(options: &Options, side: Color) -> Use {
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
+
     use super::*;
 
     #[test]
@@ -321,5 +351,89 @@ mod tests {
         let stand_in = settings.stand_in_options().resolve();
         assert_eq!(stand_in.policy_temperature, recommended.policy_temperature);
         assert_eq!(stand_in.cpuct, 2.5, "the user decides");
+    }
+
+    #[test]
+    fn a_configuration_file_named_in_a_session_decides_where_the_user_does_not() {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&notes);
+        let note = move |text: &str| noted.lock().push(text.to_owned());
+        let mut settings = Settings::new(Layers::default(), Arc::new(note));
+        let decided = |settings: &Settings| {
+            let source = settings.resolved().source_of("PolicyTemperature");
+            (settings.in_force().policy_temperature, source)
+        };
+        // As Cute Chess does.
+        for row in Options::default().announced_rows() {
+            settings.set(row.name, &row.default, SetBy::Gui).unwrap();
+        }
+        assert_eq!(decided(&settings).1, OptionSource::Network);
+        settings
+            .set("PolicyTemperature", "1.359", SetBy::File)
+            .unwrap();
+        assert_eq!(decided(&settings), (1.359, OptionSource::File));
+        let is_overruled = |note: &String| note.contains("PolicyTemperature: the configuration");
+        assert!(!notes.lock().iter().any(is_overruled));
+        // Whichever comes first, the user decides.
+        for by in [SetBy::Gui, SetBy::File] {
+            let value = if by == SetBy::Gui { "2" } else { "1.5" };
+            settings.set("PolicyTemperature", value, by).unwrap();
+            assert_eq!(decided(&settings), (2.0, OptionSource::User));
+        }
+        assert!(notes.lock().iter().any(is_overruled));
+        // The user takes it back.
+        settings
+            .set("PolicyTemperature", "1.359", SetBy::Gui)
+            .unwrap();
+        assert_eq!(decided(&settings), (1.5, OptionSource::File));
+    }
+
+    /// Otherwise a file with many options would count as a GUI that sends all of them.
+    #[test]
+    fn a_configuration_file_is_no_gui_that_sends_everything() {
+        let mut settings = Settings::new(Layers::default(), Arc::new(|_: &str| {}));
+        for row in Options::default().announced_rows() {
+            settings.set(row.name, &row.default, SetBy::File).unwrap();
+        }
+        assert!(!settings.user.sends_everything());
+        let source = settings.resolved().source_of("PolicyTemperature");
+        assert_eq!(source, OptionSource::File);
+    }
+
+    #[test]
+    fn profiles_that_cannot_be_read_leave_those_of_the_configuration_file() {
+        let mut settings = Settings::new(Layers::default(), Arc::new(|_: &str| {}));
+        settings.set("Profiles", "off", SetBy::File).unwrap();
+        settings
+            .set("Profiles", "/no/such.toml", SetBy::File)
+            .unwrap();
+        assert_eq!(settings.as_set().profiles, "off");
+        let source = settings.resolved().source_of("Profiles");
+        assert_eq!(source, OptionSource::File);
+    }
+
+    #[test]
+    fn the_built_in_network_stands_in_for_one_of_human_moves_at_its_own_level() {
+        for elo in [1200, 1900] {
+            let options_of = |human: &str| {
+                let mut settings = Settings::new(Layers::default(), Arc::new(|_: &str| {}));
+                for (name, value) in [
+                    ("UCI_LimitStrength", "true"),
+                    ("UCI_Elo", &*elo.to_string()),
+                    ("HumanWeights", human),
+                ] {
+                    settings.set(name, value, SetBy::Gui).unwrap();
+                }
+                let in_force = settings.in_force().clone();
+                (in_force, settings.stand_in_options().resolve())
+            };
+            let (human, stand_in) = options_of("/no/such.pb.gz");
+            assert_eq!((human.node_limit, human.policy_temperature), (1, 1.0));
+            let (built_in, _) = options_of("");
+            let level = strength::at(elo);
+            assert_eq!(built_in.node_limit, level.nodes);
+            assert_eq!(built_in.temperature, level.temperature);
+            assert_eq!(stand_in, built_in);
+        }
     }
 }

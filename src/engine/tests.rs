@@ -200,7 +200,7 @@ fn pondering_rests_when_the_own_clock_is_nearly_empty() {
         wtime: Some(Duration::from_millis(left)),
         ..Go::default()
     };
-    let limits = engine.limits(&ponder(10_000), &game, Duration::ZERO);
+    let limits = engine.limits(&ponder(10_000), &game, &[], Duration::ZERO);
     assert!(limits.infinite && limits.movetime.is_none());
     engine.go(ponder(50));
     // Whoever searches holds the tree.

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use shakmaty::{Color, Position};
 
 use super::{
-    SearchEnd,
+    Go, SearchEnd,
     kept_tree::SearchedTree,
     listener::{Answer, Listener, Subject},
     loader::{Loader, NotLoaded},
@@ -26,7 +26,7 @@ use crate::{
         History, PackedMove,
         moves::{has_legal_move, legal_moves},
     },
-    network::opponent::Networks,
+    network::opponent::{self, Networks},
     player::Player,
     search::{
         self, Clock, Job, Limits, MoveStat, Outcome, Report, Reporter, SearchError, StopSignal,
@@ -46,6 +46,8 @@ pub(super) struct Task {
     pub history: History,
     /// When pondering: the last move of the game is only expected. The position before it is searched.
     pub pondering: bool,
+    /// The command.
+    pub go: Go,
     /// The root moves to consider; empty means all.
     pub root_moves: Vec<PackedMove>,
     /// Root moves that led into lost games.
@@ -84,13 +86,15 @@ pub(super) struct Task {
     pub noted: Arc<Noted>,
 }
 
-/// What was reported about the machine's limits, which may last for many searches.
+/// What was reported and may last for many searches.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
     /// Whether missing search threads were.
     threads: AtomicBool,
     /// The last message about the tree's memory.
     memory: Mutex<String>,
+    /// Whether a network that reads which side is the engine's was without one.
+    missing_side: AtomicBool,
 }
 
 /// UCI forbids an answer to `go infinite` and `go ponder` before `stop` or `ponderhit`.
@@ -125,6 +129,17 @@ impl Task {
         })
     }
 
+    /// Reports once that the network's values mean little because no side is the engine's.
+    fn note_missing_side(&self, player: &Player) {
+        let reads_mover = player.networks.main.info().reads_mover;
+        let reason = opponent::why_side_is_missing(&player.options, reads_mover);
+        let was_missing = &self.noted.missing_side;
+        let is_new = !was_missing.swap(reason.is_some(), Ordering::Relaxed);
+        if let Some(reason) = reason.filter(|_| is_new) {
+            self.listener.note(&reason);
+        }
+    }
+
     /// The answer, before the wait for `stop`.
     fn think(&self) -> Answer {
         if !has_legal_move(self.history.position()) {
@@ -137,7 +152,12 @@ impl Task {
                     self.listener.note(&(description + &self.recommendations));
                 }
                 let player = self.player(networks);
-                let outcome = self.search_root(&player, self.tree.lock().for_networks(numbers));
+                self.note_missing_side(&player);
+                let outcome = self.search_root(
+                    &player,
+                    self.tree.lock().for_networks(numbers),
+                    self.limits.clone(),
+                );
                 self.answer_from(outcome).unwrap_or_else(|| {
                     self.think_with_stand_in("the network failed before it had a move")
                 })
@@ -173,7 +193,10 @@ impl Task {
         };
         self.listener
             .note(&format!("{reason}: the built-in network plays this move"));
-        let outcome = self.search_root(&player, &mut Tree::default());
+        // A strength limit has a level of its own for the built-in network.
+        let mut limits = self.limits.clone();
+        self.go.limit_nodes(&mut limits, &player.options);
+        let outcome = self.search_root(&player, &mut Tree::default(), limits);
         self.answer_from(outcome)
             .unwrap_or_else(|| self.any_legal_move())
     }
@@ -198,13 +221,17 @@ impl Task {
     }
 
     /// Searches the position, or while pondering the one before.
-    fn search_root(&self, player: &Player, tree: &mut Tree) -> Result<Outcome, SearchError> {
+    fn search_root(
+        &self,
+        player: &Player,
+        tree: &mut Tree,
+        mut limits: Limits,
+    ) -> Result<Outcome, SearchError> {
         let mut root = self.history.clone();
         let reply = self.guessed_reply();
         if reply.is_some() {
             root.truncate(root.len() - 1);
         }
-        let mut limits = self.limits.clone();
         start_later(&mut limits, self.clock.now() - self.received);
         self.search(player, tree, root, limits, reply, &self.stop)
     }

@@ -55,15 +55,10 @@ impl UserOptions {
     ///
     /// # Errors
     /// When there is no such option, here or in lc0, or the value does not fit; nothing changes then.
-    pub(super) fn set(
-        &mut self,
-        name: &str,
-        value: &str,
-        by: SetBy,
-    ) -> Result<Option<String>, OptionError> {
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<Option<String>, OptionError> {
         let before = self.all.clone();
         let note = self.all.set_as_in_lc0(name, value)?;
-        let (Some(main), SetBy::Gui) = (Options::name_of(name), by) else {
+        let Some(main) = Options::name_of(name) else {
             return Ok(note);
         };
         let is_changed = |layer: &Layer| layer.differences(&self.announced).contains(main);
@@ -83,6 +78,11 @@ impl UserOptions {
                 Ok(note)
             }
         }
+    }
+
+    /// Whether the option called `name` has another value than the announced one.
+    pub(super) fn changes(&self, name: &str) -> bool {
+        self.all.differences(&self.announced).contains(name)
     }
 
     /// Whether the GUI has sent at least half of the options that are announced to it. It manages some of them itself.
@@ -123,7 +123,7 @@ mod tests {
             for name in std::iter::once(&row.name).chain(row.aliases) {
                 let other = others.iter().find(|(other, _)| other == name);
                 let value = other.map_or(&*row.default, |(_, value)| value);
-                user.set(name, value, SetBy::Gui).unwrap();
+                user.set(name, value).unwrap();
             }
         }
     }
@@ -149,16 +149,6 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_file_is_no_gui_that_sends_everything() {
-        let (mut user, layers) = started();
-        for row in layers.as_set().announced_rows() {
-            user.set(row.name, &row.default, SetBy::File).unwrap();
-        }
-        assert!(!user.sends_everything());
-        assert!(user.layer().sets("PolicyTemperature"));
-    }
-
-    #[test]
     fn of_a_gui_that_sends_everything_only_other_values_count() {
         let (mut user, layers) = started();
         send_all(&mut user, &layers, &[("FpuValue", "0.5")]);
@@ -171,18 +161,18 @@ mod tests {
         };
         assert_eq!(layers.resolve().source_of("RootChoice"), OptionSource::File);
         // The user changes a value and changes it back.
-        user.set("CPuct", "3", SetBy::Gui).unwrap();
-        user.set("FpuValue", "0.33", SetBy::Gui).unwrap();
+        user.set("CPuct", "3").unwrap();
+        user.set("FpuValue", "0.33").unwrap();
         assert_eq!(user.layer().settings(), [("CPuct", "3".to_owned())]);
     }
 
     #[test]
     fn of_other_programs_every_value_counts() {
         let (mut user, _) = started();
-        user.set("PolicyTemperature", "1.359", SetBy::Gui).unwrap();
-        user.set("rootchoice", "visits", SetBy::Gui).unwrap();
-        assert!(user.set("CPuct", "x", SetBy::Gui).is_err());
-        assert!(user.set("NoSuch", "1", SetBy::Gui).is_err());
+        user.set("PolicyTemperature", "1.359").unwrap();
+        user.set("rootchoice", "visits").unwrap();
+        assert!(user.set("CPuct", "x").is_err());
+        assert!(user.set("NoSuch", "1").is_err());
         assert!(!user.sends_everything());
         let names: Vec<_> = user.layer().names().collect();
         assert_eq!(names, ["CPuct", "PolicyTemperature", "RootChoice"]);

@@ -196,3 +196,18 @@ pub enum OptionError {
         reason: String,
     },
 }
+
+impl OptionError {
+    /// The message about an option that was set by this name, which stands before that in the table if it is another.
+    pub fn with_name_as_sent(&self, sent: &str) -> String {
+        let text = self.to_string();
+        match self {
+            OptionError::BadValue { name, .. } | OptionError::Malformed { name, .. }
+                if !name.eq_ignore_ascii_case(sent) =>
+            {
+                text.replacen(name, &format!("{sent} ({name})"), 1)
+            }
+            _ => text,
+        }
+    }
+}

@@ -27,6 +27,7 @@ use std::{
     time::Duration,
 };
 
+use anyhow::Context;
 use parking_lot::{Condvar, Mutex};
 
 use self::{command::Command, output::Output};
@@ -35,7 +36,7 @@ use crate::{
     config_file,
     engine::{Engine, IgnoredWord, SearchEnd, SearchRequest, SetBy, loader::Retry},
     files::{LineEnd, read_line, skip_line},
-    options::{BUTTONS, Button, CONFIG_FILE, OptionError, layers::Layers},
+    options::{BUTTONS, Button, CONFIG_FILE, OptionError, Options, layers::Layers},
     player::Load,
     threads,
     version::VERSION,
@@ -55,6 +56,9 @@ const MAX_READ_LINES: usize = 1000;
 
 /// Maximum number of commands that wait for the end of a search: beyond that, the input waits.
 const MAX_DEFERRED: usize = 100_000;
+
+/// Maximum number of wrong lines of a configuration file that are reported: it may be another kind of file.
+const MAX_REPORTED_LINES: usize = 10;
 
 enum Event {
     Line(String),
@@ -415,7 +419,7 @@ impl Session {
             return self.read_config(value.unwrap_or_default());
         }
         if let Err(error) = self.set(name, value.unwrap_or_default(), SetBy::Gui) {
-            self.output.note(&error.to_string());
+            self.output.note(&error.with_name_as_sent(name));
         }
     }
 
@@ -423,7 +427,9 @@ impl Session {
     fn set(&mut self, name: &str, value: &str, by: SetBy) -> Result<(), OptionError> {
         let log_file = self.engine.options().log_file.clone();
         self.engine.set_option(name, value, by)?;
-        if self.engine.options().log_file != log_file {
+        // A file that could not be opened is tried again when it is named again.
+        let is_retry = Options::name_of(name) == Some("LogFile") && !self.output.has_log();
+        if is_retry || self.engine.options().log_file != log_file {
             self.open_log(&self.engine.options().log_file);
         }
         if name.eq_ignore_ascii_case("Preload") && self.engine.options().preload {
@@ -432,21 +438,34 @@ impl Session {
         Ok(())
     }
 
-    /// Sets the options of a configuration file. An empty name means no file.
+    /// Sets the options of a configuration file; lines that are wrong are reported and have no effect. An empty name
+    /// means no file.
     fn read_config(&mut self, path: &str) {
         if path.is_empty() || path == "<empty>" {
             return;
         }
-        match config_file::read_at_once(Path::new(path)) {
-            Ok(entries) => {
-                for entry in entries {
-                    if let Err(error) = self.set(&entry.name, &entry.value, SetBy::File) {
-                        let line = entry.line;
-                        self.output.note(&format!("{path}, line {line}: {error}"));
-                    }
+        let entries = match config_file::read_for_session(Path::new(path)) {
+            Ok(entries) => entries,
+            Err(error) => return self.output.note(&format!("{CONFIG_FILE}: {error:#}")),
+        };
+        let mut wrong = 0;
+        for entry in entries {
+            let set = entry.and_then(|entry| {
+                self.set(&entry.name, &entry.value, SetBy::File)
+                    .with_context(|| format!("{path}, line {}", entry.line))
+            });
+            if let Err(error) = set {
+                wrong += 1;
+                if wrong <= MAX_REPORTED_LINES {
+                    self.output.note(&format!("{CONFIG_FILE}: {error:#}"));
                 }
             }
-            Err(error) => self.output.note(&format!("{CONFIG_FILE}: {error:#}")),
+        }
+        if wrong > MAX_REPORTED_LINES {
+            let more = wrong - MAX_REPORTED_LINES;
+            self.output.note(&format!(
+                "{CONFIG_FILE}: {path}: {more} more lines are wrong"
+            ));
         }
     }
 

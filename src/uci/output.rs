@@ -113,6 +113,11 @@ impl Output {
         self.0.lines.is_closed()
     }
 
+    /// Whether the session is copied to a file.
+    pub fn has_log(&self) -> bool {
+        self.0.log.lock().is_on
+    }
+
     /// Copies the session to a file (appending); `<stderr>` is standard error, and an empty path ends the log.
     ///
     /// # Errors
