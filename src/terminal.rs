@@ -8,7 +8,11 @@ use std::{
     borrow::Cow,
     fmt::{Display, Write as _},
     io::{self, Write},
+    sync::atomic::{AtomicBool, Ordering},
 };
+
+/// Whether the reader of standard output is known to be gone.
+static IS_UNREAD: AtomicBool = AtomicBool::new(false);
 
 /// Writes a line to standard error. Errors are ignored: `eprintln!` would panic when the reader is gone.
 pub fn eprint_line(text: impl Display) {
@@ -25,15 +29,23 @@ pub fn print(text: impl Display) -> io::Result<()> {
     io::stdout().write_all(printable(&text).as_bytes())
 }
 
-/// Writes a whole text to standard output. Its reader may stop before the end, as `head` does.
+/// Writes to standard output. Its reader may stop before the end, as `head` does; see [`is_unread`].
 ///
 /// # Errors
 /// When it cannot be written for another reason.
 pub fn print_text(text: impl Display) -> io::Result<()> {
     match print(text) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            IS_UNREAD.store(true, Ordering::Relaxed);
+            Ok(())
+        }
         printed => printed,
     }
+}
+
+/// Whether [`print_text`] found the reader of standard output gone: what would only be printed need not be computed.
+pub fn is_unread() -> bool {
+    IS_UNREAD.load(Ordering::Relaxed)
 }
 
 /// A number with a noun: `1 game`, `2 games`.

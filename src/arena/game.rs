@@ -2,7 +2,8 @@
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use shakmaty::{Chess, Color, EnPassantMode, KnownOutcome, Position, fen::Fen};
@@ -19,6 +20,11 @@ use crate::{
 
 /// The value of a mate in pawns.
 const MATE_PAWNS: f64 = 1000.0;
+
+/// How much later than the end of an engine the match's `stop` may be set, on a busy machine. A signal may end the
+/// engines, too, as when a service or a cluster's job is stopped; then they have not failed, and the game does not
+/// count.
+pub(super) const SIGNAL_DELAY: Duration = Duration::from_secs(1);
 
 /// The conditions of a match, the same for all games.
 #[derive(Clone, Debug)]
@@ -125,7 +131,7 @@ pub struct MatchGame {
 }
 
 /// Plays a game from an opening. Engines and limits are White's, then Black's. `None` if `stop` was set before its end:
-/// it is looked at before each move.
+/// it is looked at before each move, and before a forfeit.
 pub fn play(
     mut engines: [&mut Client; 2],
     limits: [Limit; 2],
@@ -135,6 +141,9 @@ pub fn play(
 ) -> Option<MatchGame> {
     let mut board = GameInProgress::new(opening, limits, terms);
     let ended = board.play(&mut engines, stop);
+    if ended.is_err() && is_set_within(SIGNAL_DELAY, stop) {
+        return None;
+    }
     let (outcome, termination) = match ended {
         Ok(None) => return None,
         Ok(Some(Verdict { outcome, ending })) => (outcome, Termination::Ended(ending)),
@@ -152,6 +161,18 @@ pub fn play(
         outcome,
         termination,
     })
+}
+
+/// Whether `stop` is set by then.
+pub(super) fn is_set_within(delay: Duration, stop: &AtomicBool) -> bool {
+    let deadline = Instant::now() + delay;
+    while !stop.load(Ordering::Relaxed) {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    true
 }
 
 /// The side that forfeits, the reason and the details.
@@ -455,6 +476,19 @@ mod tests {
             stall: Duration::from_secs(1),
             ponder: false,
         }
+    }
+
+    #[test]
+    fn a_signal_may_arrive_a_moment_later() {
+        let stop = AtomicBool::new(false);
+        assert!(!is_set_within(Duration::ZERO, &stop));
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| is_set_within(Duration::from_secs(600), &stop));
+            thread::sleep(Duration::from_millis(20));
+            stop.store(true, Ordering::Relaxed);
+            assert!(waiting.join().unwrap());
+        });
+        assert!(is_set_within(Duration::ZERO, &stop));
     }
 
     #[test]

@@ -141,11 +141,15 @@ impl MatchReport {
     }
 
     /// Elo, LOS, games, pentanomial and LLR as fastchess prints them, for programs that read its output. Numbers that
-    /// the results do not bound are omitted.
+    /// the results do not bound are omitted. Errors and LOS are fastchess's, which differ from ours with few pairs.
     fn fastchess_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        if let Some(estimate) = &self.estimate {
-            let Estimate { elo, elo_error, .. } = *estimate;
+        let estimate = match &self.pairs {
+            Some(pairs) => pairs.fastchess_estimate(),
+            None => Counts([self.losses, self.draws, self.wins]).fastchess_estimate(),
+        };
+        if let Some(estimate) = estimate {
+            let Estimate { elo, elo_error, .. } = estimate;
             if elo.is_finite() && elo_error.is_finite() && estimate.nelo.is_finite() {
                 let (nelo, nelo_error) = (estimate.nelo, estimate.nelo_error);
                 lines.push(format!(
@@ -474,15 +478,20 @@ mod tests {
             ),
             (
                 [0, 0, 0, 1, 4],
-                "95.0 % (86.2 to 100.0), Elo +511.5, at least +318.8, normalised +1105.5 +/- 215.3, LOS 100.0 %",
+                "95.0 % (81.1 to 100.0), Elo +511.5, at least +253.2, normalised +1105.5 +/- 341.1, LOS 100.0 %",
             ),
             (
                 [4, 1, 0, 0, 0],
-                "5.0 % (0.0 to 13.8), Elo -511.5, at most -318.8, normalised -1105.5 +/- 215.3, LOS 0.0 %",
+                "5.0 % (0.0 to 18.9), Elo -511.5, at most -253.2, normalised -1105.5 +/- 341.1, LOS 0.0 %",
             ),
             (
                 [1, 0, 0, 0, 1],
-                "50.0 % (0.0 to 100.0), Elo +0.0, error not known yet, normalised +0.0 +/- 340.5, LOS 50.0 %",
+                "50.0 % (0.0 to 100.0), Elo +0.0, error not known yet, normalised +0.0 +/- 3121.6, LOS 50.0 %",
+            ),
+            // Two pairs say little.
+            (
+                [0, 0, 0, 1, 1],
+                "87.5 % (0.0 to 100.0), Elo +338.0, error not known yet, normalised +737.0 +/- 3121.6, LOS 89.8 %",
             ),
             // All pairs have the same result: no spread.
             ([0, 0, 0, 5, 0], "75.0 %, Elo +190.8, error not known yet"),
@@ -546,6 +555,26 @@ mod tests {
             lines[5].starts_with("LLR: 0.") && lines[5].ends_with("%) (-2.94, 2.94) [0.00, 5.00]"),
             "{text}"
         );
+    }
+
+    /// Three wins and a draw: the line of fastchess has its numbers, the one below ours.
+    #[test]
+    fn errors_of_few_pairs_differ_from_those_of_fastchess() {
+        let mut tally = Tally::new(true, None);
+        let win = |winner| KnownOutcome::Decisive { winner };
+        for (pair, half, result) in [
+            (0, 0, win(Color::White)),
+            (0, 1, win(Color::Black)),
+            (1, 0, win(Color::White)),
+            (1, 1, KnownOutcome::Draw),
+        ] {
+            tally.add(Round { pair, half }, result, "checkmate", false);
+        }
+        let names = || ["a".to_owned(), "b".to_owned()];
+        let text = MatchReport::new(names(), names(), &tally, 0).text();
+        assert!(text.contains("\nLOS: 100.00 %, "), "{text}");
+        assert!(text.contains("\nScore: 87.5 % (0.0 to 100.0), "), "{text}");
+        assert!(text.contains(", LOS 89.8 %\n"), "{text}");
     }
 
     #[test]

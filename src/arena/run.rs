@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use parking_lot::Mutex;
 
 use super::{
-    game::{self, MatchGame, MatchTerms, Termination},
+    game::{self, MatchGame, MatchTerms, SIGNAL_DELAY, Termination},
     player::Competitor,
     record::{GameRecord, Labels, date_of, distinct_names, game_text},
     tally::{Round, Tally},
@@ -194,6 +194,9 @@ impl Match {
         for (engine, player) in engines.iter_mut().zip(&self.players) {
             if engine.is_none() {
                 let started = self.start(player);
+                if started.is_err() && game::is_set_within(SIGNAL_DELAY, &self.stop) {
+                    return Ok(None);
+                }
                 *engine = Some(started.with_context(|| format!("game {}", round.text()))?);
             }
         }

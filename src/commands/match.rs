@@ -23,7 +23,7 @@ use crate::{
         tally::{Round, Tally},
     },
     config_file,
-    files::output::{NewFile, check_different},
+    files::output::{NewFile, UnfinishedFiles, check_different},
     game::{
         adjudicate::{DrawRule, Rules, WinRule},
         openings::{Book, Opening},
@@ -358,8 +358,13 @@ impl MatchArgs {
         })
     }
 
-    /// The match; from now on Ctrl-C stops it in an orderly way.
-    fn prepare(&self, config: Option<&Path>) -> Result<Match> {
+    /// The match; from now on Ctrl-C stops it in an orderly way, and a second one leaves neither engines nor unfinished
+    /// files.
+    fn prepare(&self, config: Option<&Path>, unfinished: UnfinishedFiles) -> Result<Match> {
+        let end_at_once = move || {
+            uci_client::kill_all();
+            unfinished.remove();
+        };
         Ok(Match {
             players: self.players(config)?,
             openings: self.openings()?,
@@ -373,7 +378,7 @@ impl MatchArgs {
             },
             concurrency: usize::from(self.concurrency),
             // Without handlers, signals end the program as usual.
-            stop: interrupt::catch(|| terminal::eprint_line(STOPPING), uci_client::kill_all)
+            stop: interrupt::catch(|| terminal::eprint_line(STOPPING), end_at_once)
                 .unwrap_or_default(),
         })
     }
@@ -467,7 +472,8 @@ fn digest(path: &Path) -> Result<String> {
 pub fn run(args: &MatchArgs, config: Option<&Path>) -> Result<()> {
     let sprt = args.sprt.map(|sprt| sprt.with_model(args.sprt_model));
     let sprt = sprt.transpose().context("--sprt")?;
-    let game = args.prepare(config)?;
+    let unfinished = UnfinishedFiles::default();
+    let game = args.prepare(config, unfinished.clone())?;
     check_different(args.pgn.iter().chain(&args.html))?;
     let inputs: Vec<PathBuf> = args.book.iter().cloned().collect();
     let resumable = match &args.pgn {
@@ -479,6 +485,7 @@ pub fn run(args: &MatchArgs, config: Option<&Path>) -> Result<()> {
         None => String::new(),
     };
     let html = args.page(&inputs, &mark)?;
+    html.iter().for_each(|file| unfinished.add(file));
     let mut tally = Tally::new(game.is_paired, sprt);
     // Engines are started first: a match that cannot be played leaves no file.
     let engines = game.start_engines()?;

@@ -15,13 +15,17 @@ use rustix::process::{Pid, Signal, kill_process_group};
 #[cfg(unix)]
 static GROUPS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
-/// Other systems have no groups.
+/// Other systems have no groups that can be killed.
 #[cfg(not(unix))]
 static GROUPS: Mutex<()> = Mutex::new(());
 
+/// The flag of Windows for a process that does not get the Ctrl-C of this one.
+#[cfg(windows)]
+const CREATE_NEW_PROCESS_GROUP: u32 = 0x200;
+
 /// Kills all running engines and the processes that they have started. Afterwards engines can neither be started nor
-/// waited for: the program has to end. Without process groups, as on Windows, it kills none: engines end there because
-/// their input does.
+/// waited for: the program has to end. Where groups cannot be killed, as on Windows, it kills none: engines end there
+/// because their input does.
 pub fn kill_all() {
     let groups = GROUPS.lock();
     #[cfg(unix)]
@@ -41,11 +45,16 @@ pub(super) struct Process {
 pub(super) type Pipes = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
 
 impl Process {
-    /// Starts a process in a group of its own: an engine behind a script can then be killed with it, and Ctrl-C is for
-    /// this program.
+    /// Starts a process in a group of its own: Ctrl-C is then for this program only, and, except on Windows, an engine
+    /// behind a script can be killed with it.
     pub fn start(mut command: Command) -> io::Result<Process> {
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        #[cfg(windows)]
+        std::os::windows::process::CommandExt::creation_flags(
+            &mut command,
+            CREATE_NEW_PROCESS_GROUP,
+        );
         #[cfg_attr(not(unix), expect(unused_mut))]
         let mut groups = GROUPS.lock();
         let child = command.spawn()?;

@@ -99,12 +99,13 @@ pub struct AnalyzeArgs {
     #[arg(long, short, alias = "out", value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write an HTML page about the games to this file: board, moves, graphs, lines, traps. The page needs no other
-    /// files. ScLimit becomes 1000, unless it is set, and MultiPV at least 4.
+    /// files. ScLimit becomes 1000, unless it is set, and MultiPV at least 4. Each position is searched at least twice,
+    /// and likely traps with ten times the nodes.
     #[arg(long, value_name = "FILE", requires = "games", conflicts_with_all = ["fen", "epd"])]
     pub html: Option<PathBuf>,
     /// Write the games to this file with evaluations, glyphs for mistakes and comments about traps, which replace
     /// their comments and variations; clock times are kept. ScLimit becomes 1000, unless it is set, and MultiPV at
-    /// least 4.
+    /// least 4. Each position is searched at least twice, and likely traps with ten times the nodes.
     #[arg(long, value_name = "FILE", requires = "games", conflicts_with_all = ["fen", "epd"])]
     pub annotate: Option<PathBuf>,
     /// Overwrite the files of --html and --annotate if they exist.
@@ -283,8 +284,8 @@ fn analyze(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
         None => opponent::why_idle(&player.options),
     };
     let reads_mover = player.networks.main.info().reads_mover;
-    let untold = opponent::why_untold(&player.options, reads_mover);
-    for reason in idle.into_iter().chain(untold) {
+    let missing_side = opponent::why_side_is_missing(&player.options, reads_mover);
+    for reason in idle.into_iter().chain(missing_side) {
         eprint_line(format_args!("scorn: {reason}"));
     }
     let about = search_settings(&limits, &player.options, opponents.is_some());

@@ -149,7 +149,8 @@ fn text(record: &PositionRecord, item: &Item) -> String {
         if let Some(objective) = &line.objective {
             let [win, draw, loss] = objective.wdl.map(|n| f64::from(n) / 10.0);
             text += &format!(
-                "  {:>8}  win {win:.1} % draw {draw:.1} % loss {loss:.1} %  against best replies (practical gain {:+.1} %)\n",
+                "  {:>8}  win {win:.1} % draw {draw:.1} % loss {loss:.1} %  against best replies \
+                 (practical gain {:+.1} % of a point)\n",
                 objective.score_text(),
                 50.0 * objective.gain
             );
