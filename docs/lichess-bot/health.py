@@ -105,11 +105,11 @@ def games(folder, bot):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--status", type=Path, required=True)
-    parser.add_argument("--games", type=Path)
-    parser.add_argument("--bot", default="")
-    parser.add_argument("--config", type=Path)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], epilog=__doc__.split("\n\n")[2])
+    parser.add_argument("--status", metavar="FOLDER", type=Path, required=True, help="the status folder of watch.py")
+    parser.add_argument("--games", metavar="FOLDER", type=Path, help="lichess-bot's pgn_directory, to count results")
+    parser.add_argument("--bot", metavar="NAME", default="", help="the name under which the bot plays, for --games")
+    parser.add_argument("--config", metavar="FILE", type=Path, help="lichess-bot's configuration, with the token")
     args = parser.parse_args()
     if args.games and not args.bot:
         parser.error("--games needs --bot: the name under which the bot plays")
