@@ -130,3 +130,13 @@ impl Drop for Session {
         let _ = self.child.wait();
     }
 }
+
+/// The nodes of the last report.
+pub fn nodes(lines: &[String]) -> u64 {
+    let report = lines
+        .iter()
+        .rev()
+        .find_map(|line| line.split(" nodes ").nth(1));
+    let number = report.and_then(|rest| rest.split(' ').next());
+    number.and_then(|number| number.parse().ok()).unwrap()
+}

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command};
 
-use crate::common::session::Session;
+use crate::common::session::{Session, nodes};
 
 use rten::{Model, ModelOptions, ValueOrView};
 use rten_tensor::{AsView, NdTensorView};
@@ -121,8 +121,7 @@ fn the_default_network_loads_and_puts_odds_in_order() {
 
 #[test]
 fn the_sparse_network_is_taken_by_its_own_backend_and_puts_odds_in_order() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("networks/sparse/scorn-sparse.onnx");
-    assert!(std::fs::metadata(path).unwrap().len() < 12 << 20);
+    assert!(scorn_network_sparse::SPARSE.len() < 12 << 20);
     let mut options = Options::default();
     options.set("WeightsFile", "<built in sparse>").unwrap();
     let evaluator = crate::common::evaluator(&options).unwrap();
@@ -200,17 +199,7 @@ fn a_limit_on_the_speed_does_not_end_a_search_at_its_root() {
     session.send_and_sync("position startpos");
     let (best, lines) = session.go("go nodes 300");
     assert_ne!(best, "(none)");
-    let last = lines.iter().rfind(|line| line.contains(" nodes ")).unwrap();
-    let nodes: u32 = last
-        .split(" nodes ")
-        .nth(1)
-        .unwrap()
-        .split(' ')
-        .next()
-        .unwrap()
-        .parse()
-        .unwrap();
-    assert!(nodes >= 300, "{last}");
+    assert!(nodes(&lines) >= 300, "{lines:?}");
 }
 
 /// Endings that do not occur in games between strong players; each is a mate within 16 moves.

@@ -62,6 +62,12 @@ impl Folder {
         fs::read_to_string(format!("{engine}.log")).unwrap()
     }
 
+    /// Whether it has a file that was not finished.
+    fn has_partial_file(&self) -> bool {
+        let mut files = fs::read_dir(self.0.path()).unwrap().map(Result::unwrap);
+        files.any(|file| file.file_name().to_string_lossy().ends_with(".partial"))
+    }
+
     /// A match of two engines with these arguments.
     fn play(&self, first: &str, second: &str, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
@@ -426,7 +432,7 @@ fn a_stopped_match_has_its_result_and_goes_on_by_the_same_command() {
         wait_until("a game is written", || {
             fs::metadata(&stoppable.pgn).is_ok_and(|file| file.len() > 0)
         });
-        send_signal(signal, child.id());
+        send_signal(signal, &[child.id()]);
         assert_eq!(child.wait().unwrap().code(), Some(1));
         let Output { stdout, stderr, .. } = child.wait_with_output().unwrap();
         let message: serde_json::Value = serde_json::from_slice(&stdout).unwrap();
@@ -446,9 +452,7 @@ fn a_stopped_match_has_its_result_and_goes_on_by_the_same_command() {
             "{errors}"
         );
         assert!(fs::read_to_string(&page).unwrap().contains("<html"));
-        let left = fs::read_dir(folder.0.path()).unwrap().map(Result::unwrap);
-        let mut left = left.filter(|file| file.file_name().to_string_lossy().ends_with(".partial"));
-        assert!(left.next().is_none());
+        assert!(!folder.has_partial_file());
         fs::remove_file(format!("{slow}.slow")).unwrap();
         assert_eq!(json(&run(&[]))["games"], 6);
         assert_eq!(json(&run(&["--pairs", "4"][2..]))["games"], 6);
@@ -716,20 +720,68 @@ fn is_running(process: &str) -> bool {
         .success()
 }
 
-fn send_signal(name: &str, process: u32) {
+fn send_signal(name: &str, processes: &[u32]) {
     let sent = Command::new("kill")
-        .args(["-s", name, &process.to_string()])
+        .args(["-s", name])
+        .args(processes.iter().map(u32::to_string))
         .status();
     assert!(sent.unwrap().success());
 }
 
-/// The first Ctrl-C waits for the engine's move; the second one neither does nor leaves the engine behind.
+/// As when a service is stopped: one engine is in a game, the other one starts, and both get the match's signal.
+#[test]
+fn games_of_engines_that_are_stopped_with_the_match_do_not_count() {
+    let stoppable = Stoppable::new();
+    let folder = &stoppable.folder;
+    let waits = "if test -e \"$0.waits\"; then echo $$ > \"$0.pid\"; exec sleep 1000; fi";
+    let playing = folder.engine("playing", &format!("{waits}; echo bestmove a1a1"));
+    // It lets one engine play, and the next one wait.
+    let starting = folder.text("starting");
+    let script = format!(
+        "#!/bin/sh\nif test -e '{playing}.waits' && ! mkdir \"$0.first\"; then\n\
+         echo $$ > \"$0.pid\"; exec sleep 1000; fi\nexec '{playing}'\n"
+    );
+    write_script(Path::new(&starting), &script);
+    fs::write(format!("{playing}.waits"), "").unwrap();
+    let arguments = stoppable.arguments(&["--pairs", "1", "--concurrency", "2", "--json"]);
+    let child = Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .args(["match", HASH, &starting])
+        .args(&arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let engines = ["playing.pid", "starting.pid"].map(|name| {
+        let read = || fs::read_to_string(folder.path(name)).unwrap_or_default();
+        wait_until("the engines wait", || read().ends_with('\n'));
+        read().trim().parse().unwrap()
+    });
+    send_signal("TERM", &[engines[0], engines[1], child.id()]);
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = child.wait_with_output().unwrap();
+    let errors = text(&stderr);
+    assert_eq!(status.code(), Some(1), "{errors}");
+    let message: serde_json::Value = serde_json::from_slice(&stdout).unwrap();
+    assert_eq!(message["games"], 0, "{message}");
+    let is_stopped = errors.contains("stopped: the same command continues it");
+    assert!(is_stopped && !errors.contains("forfeits"), "{errors}");
+    assert!(stoppable.games().is_empty());
+    fs::remove_file(format!("{playing}.waits")).unwrap();
+    let continued = folder.play(HASH, &starting, &arguments);
+    assert_eq!(json(&continued)["games"], 2);
+}
+
+/// The first Ctrl-C waits for the engine's move; the second one neither does nor leaves the engine or a file behind.
 #[test]
 fn a_second_interrupt_kills_engines_that_hang() {
     let folder = Folder::new();
     let engine = folder.engine("hangs", "sleep 1000 & echo $! > \"$0.pid\"; wait");
     let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
         .args(["match", &engine, HASH, "--nodes", "5", "--first-is-white"])
+        .args(["--html", &folder.text("page.html")])
         .stdout(Stdio::null())
         .stderr(Stdio::from(
             fs::File::create(folder.path("stderr")).unwrap(),
@@ -739,14 +791,15 @@ fn a_second_interrupt_kills_engines_that_hang() {
     let read = |name: &str| fs::read_to_string(folder.path(name)).unwrap_or_default();
     wait_until("the engine hangs", || read("hangs.pid").ends_with('\n'));
     let process = read("hangs.pid");
-    send_signal("INT", child.id());
+    send_signal("INT", &[child.id()]);
     wait_until("the program has said how to end at once", || {
         read("stderr").contains("Ctrl-C again ends it at once")
     });
-    assert!(is_running(&process));
-    send_signal("INT", child.id());
+    assert!(is_running(&process) && folder.has_partial_file());
+    send_signal("INT", &[child.id()]);
     assert_eq!(child.wait().unwrap().code(), Some(128 + 2));
     wait_until("the engine has ended", || !is_running(&process));
+    assert!(!folder.has_partial_file() && !folder.path("page.html").exists());
 }
 
 /// The reason why a program ends is the first line, before many others.

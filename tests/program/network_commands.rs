@@ -147,6 +147,71 @@ fn runtime_tries_each_backend_as_auto_does() {
     assert!(report["auto"].as_str().unwrap().starts_with("sparse"));
 }
 
+#[test]
+fn runtime_does_not_blame_the_machine_for_backends_of_other_networks() {
+    let report = |weights: &str| -> serde_json::Value {
+        let arguments = ["-w", weights, "--onnxruntime-path", "/nowhere", "runtime"];
+        let text = stdout(&scorn(&[&arguments[..], &["--json"]].concat()));
+        serde_json::from_str(&text).unwrap()
+    };
+    let dense = report(TINY);
+    let sparse = &dense["backends"]["sparse"];
+    assert!(sparse["works"].is_null(), "{dense}");
+    assert_eq!(sparse["text"], "not for this network");
+    assert_eq!(dense["backends"]["rten"]["works"], true);
+    // It runs on `sparse` whatever `Backend` names.
+    let odds = report("<built in odds>");
+    let backends = odds["backends"].as_object().unwrap();
+    assert_eq!(backends["sparse"]["works"], true, "{odds}");
+    for (name, state) in backends.iter().filter(|(name, _)| *name != "sparse") {
+        assert!(state["works"].is_null(), "{name}: {odds}");
+    }
+    assert!(odds["auto"].as_str().unwrap().starts_with("sparse"));
+    let text = stdout(&scorn(&["-w", "<built in odds>", "runtime"]));
+    assert!(
+        text.contains("rten           not for this network"),
+        "{text}"
+    );
+}
+
+#[test]
+fn backends_that_do_not_run_the_network_are_not_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tuned.config");
+    let odds = ["-w", "<built in odds>"];
+    let measured = |output: &Output| -> Vec<String> {
+        let text = stdout(output);
+        let lines = text.lines().map(serde_json::from_str);
+        let lines: Vec<serde_json::Value> = lines.collect::<Result<_, _>>().unwrap();
+        let lines = lines.iter().filter(|line| line["error"].is_null());
+        let names = lines.filter_map(|line| line["backend"].as_str());
+        let mut names: Vec<String> = names.map(str::to_owned).collect();
+        names.dedup();
+        names
+    };
+    let sizes = ["backendbench", "--sizes", "1", "--time", "5", "--json"];
+    let all = scorn(&[&odds[..], &sizes, &["--all"]].concat());
+    assert_eq!(measured(&all), ["sparse"]);
+    let reasons = String::from_utf8_lossy(&all.stderr).into_owned();
+    assert!(
+        reasons.contains("rten: the network runs on sparse, whatever Backend names"),
+        "{reasons}"
+    );
+    let named = ["-b", "rten"];
+    assert_eq!(
+        measured(&scorn(&[&odds[..], &named, &sizes].concat())),
+        ["sparse"]
+    );
+    let tune = ["tune", "--time", "5", "--json", "--write"];
+    let tune = [&tune[..], &[file.to_str().unwrap()]].concat();
+    for backend in [&[][..], &named] {
+        let output = scorn(&[&odds[..], backend, &tune].concat());
+        assert_eq!(measured(&output), ["sparse"]);
+        let tuned = std::fs::read_to_string(&file).unwrap();
+        assert!(tuned.contains("--backend=sparse\n"), "{tuned}");
+    }
+}
+
 /// What a search prints, without times and the network's name.
 fn searched(weights: &Path) -> Vec<String> {
     let weights = weights.to_str().unwrap();
@@ -219,12 +284,12 @@ fn a_network_inside_the_program_is_converted_like_its_file() {
 fn what_cannot_be_converted_is_rejected_with_the_reason_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let sparse = in_repository("networks/sparse/scorn-sparse.onnx");
     let alphazero = in_repository("tests/data/networks/alphazero.onnx");
-    let [out, packed] = ["out.pb.gz", "a.pb.gz"].map(at);
+    let [out, packed, sparse] = ["out.pb.gz", "a.pb.gz", "network.onnx"].map(at);
+    std::fs::write(&sparse, scorn_network_sparse::SPARSE).unwrap();
     stdout(&convert(Path::new(TINY), &packed));
     for (from, to, reason) in [
-        (&*sparse, &out, "sparse"),
+        (&*sparse, &out, "(a sparse network)"),
         (&alphazero, &out, "alphazero"),
         (Path::new(TINY), &at("out.onnx"), "is an ONNX model already"),
         (&packed, &out, "is not an ONNX model"),
@@ -273,6 +338,24 @@ fn what_cannot_be_converted_is_rejected_with_the_reason_and_nothing_is_written()
     ];
     let refused = scorn(&flags);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--data-type has no effect"));
+}
+
+#[test]
+fn the_model_in_a_network_file_is_converted_without_flags_of_a_conversion() {
+    let folder = tempfile::tempdir().unwrap();
+    let [packed, to] = ["a.pb.gz", "out.onnx"].map(|name| folder.path().join(name));
+    stdout(&convert(Path::new(TINY), &packed));
+    let from = packed.to_str().unwrap();
+    for [flag, value] in [
+        ["--data-type", "int8"],
+        ["--batch", "4"],
+        ["--policy-head", "vanilla"],
+    ] {
+        let refused = scorn(&["convert", from, to.to_str().unwrap(), flag, value]);
+        let stderr = String::from_utf8_lossy(&refused.stderr);
+        let expected = format!("{flag} has no effect on an ONNX model");
+        assert!(stderr.contains(&expected) && !to.exists(), "{stderr}");
+    }
 }
 
 /// What the file says of the layers of lc0's own formats is nothing, and the model is read.
@@ -609,16 +692,17 @@ fn the_network_for_odds_analyses_a_game_for_the_side_that_gives_them() {
     };
     let plain: Vec<f64> = records(&with_limit).iter().filter_map(objective).collect();
     assert!(plain.iter().sum::<f64>() > 0.0, "{plain:?}");
-    let untold = "with ContemptMode disable no side is";
+    let missing = "with ContemptMode disable no side is";
     let disabled = analyze("RNB1KBNR", "rnbqkbnr", &["--contempt-mode", "disable"]);
     let errors = String::from_utf8_lossy(&disabled.stderr).into_owned();
-    assert!(errors.contains(untold), "{errors}");
-    assert!(!String::from_utf8_lossy(&with_limit.stderr).contains(untold));
+    assert!(errors.contains(missing), "{errors}");
+    assert!(!String::from_utf8_lossy(&with_limit.stderr).contains(missing));
     let mut engine = Session::with(&["-t", "1", "-w", "<built in odds>"]);
-    engine.send_and_sync("setoption name ContemptMode value disable");
+    // The first search waits for the network.
+    engine.send("setoption name ContemptMode value disable");
     let said = |engine: &mut Session| {
         let (_, lines) = engine.go("go nodes 1");
-        lines.iter().filter(|line| line.contains(untold)).count()
+        lines.iter().filter(|line| line.contains(missing)).count()
     };
     assert_eq!([said(&mut engine), said(&mut engine)], [1, 0]);
     engine.end();

@@ -79,6 +79,15 @@ fn the_table_of_odds_has_each_cell_once_and_says_if_it_has_none() {
          queen engine-10 800 odds-plain\t3\t1\t0\t87.5 +- 21.2\n",
         "{errors}"
     );
+    // All games won: no error, but a bound.
+    write_script(
+        &program,
+        &PROGRAM.replace(r#""a":3,"draws":1"#, r#""a":4,"draws":0"#),
+    );
+    let (output, errors) = play("^rook engine-30 800 plain$");
+    let table = String::from_utf8(output.stdout).unwrap();
+    let won = "rook engine-30 800 plain\t4\t0\t0\t100.0 (above 47.3)\n";
+    assert_eq!(table, won, "{errors}");
     for (cells, code, reason) in [
         ("[", 2, "CELLS is no regular expression: ["),
         ("^king", 1, "no cell has a name like '^king'"),

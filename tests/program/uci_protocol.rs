@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::common::{
-    session::{Session, end_of},
+    session::{Session, end_of, nodes},
     skipped,
 };
 use scorn::{chess::setup, options::Options};
@@ -772,9 +772,7 @@ fn strength_limits_apply_to_games_and_not_to_analyses() {
         for _ in 0..3 {
             let (best, lines) = session.go("go wtime 60000 btime 60000");
             assert_legal(None, "", &best);
-            let info = lines.iter().rev().find(|line| line.contains(" nodes "));
-            let nodes = info.unwrap().split(" nodes ").nth(1).unwrap();
-            let nodes: u32 = nodes.split(' ').next().unwrap().parse().unwrap();
+            let nodes = nodes(&lines);
             assert!(nodes <= most, "{nodes} nodes at {elo}");
         }
         session.send_and_sync("ucinewgame");

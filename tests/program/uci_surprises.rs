@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::session::Session;
+use crate::common::session::{Session, nodes};
 
 fn set(session: &mut Session, name: &str, value: &str) {
     session.send(&format!("setoption name {name} value {value}"));
@@ -302,8 +302,7 @@ fn at_the_memory_limit_the_search_continues() {
         assert_ne!(best, "(none)");
         let noted = count(&lines, "reached its limit of 2.0 MB");
         assert_eq!(noted, times, "{lines:?}");
-        let last = lines.iter().rfind(|line| line.contains(" nodes ")).unwrap();
-        assert!(last.contains(" nodes 150000 "), "{last}");
+        assert_eq!(nodes(&lines), 150_000, "{lines:?}");
     }
     // The game continues with the full tree, and the clock is used as usual.
     session.send("position startpos moves e2e4");
@@ -379,6 +378,30 @@ fn statistics_are_printed_for_all_moves_and_during_the_search() {
     assert_eq!(live.iter().filter(is_row).count(), 21);
     session.send("stop");
     session.until("bestmove");
+}
+
+#[test]
+fn the_same_searchmoves_in_other_words_go_on_with_the_tree() {
+    let mut session = Session::new();
+    session.send("position startpos");
+    for (first, second, goes_on) in [
+        ("e2e4 d2d4", "d2d4 e2e4 e2e4", true),
+        ("e2e4 d2d4", "d2d4", false),
+        (
+            "",
+            "a2a3 a2a4 b1a3 b1c3 b2b3 b2b4 c2c3 c2c4 d2d3 d2d4 e2e3 e2e4 f2f3 f2f4 g1f3 g1h3 g2g3 g2g4 h2h3 h2h4",
+            true,
+        ),
+    ] {
+        let restricted = |moves: &str| match moves {
+            "" => String::new(),
+            moves => format!(" searchmoves {moves}"),
+        };
+        session.send("ucinewgame");
+        session.go(&format!("go nodes 300{}", restricted(first)));
+        let (_, lines) = session.go(&format!("go nodes 5{}", restricted(second)));
+        assert_eq!(nodes(&lines) >= 300, goes_on, "{second}: {lines:?}");
+    }
 }
 
 #[test]
@@ -470,17 +493,80 @@ fn a_configuration_file_can_be_named_by_the_gui() {
         lines.iter().any(|line| line.contains(" multipv 2 ")),
         "{lines:?}"
     );
-    std::fs::write(&config, "multipv=1\nwhat=1\n").unwrap();
+    std::fs::write(&config, "multipv=3\nwhat=1\n").unwrap();
     set(&mut session, "ConfigFile", config.to_str().unwrap());
     set(&mut session, "ConfigFile", "");
     let (_, lines) = session.go("go nodes 50");
     let is_reported = |line: &String| line.contains("ConfigFile: ") && line.contains("line 2");
     assert!(lines.iter().any(is_reported), "{lines:?}");
-    // A file with an error changes nothing.
-    assert!(
-        lines.iter().any(|line| line.contains(" multipv 2 ")),
-        "{lines:?}"
-    );
+    // The other lines are used.
+    assert!(count(&lines, " multipv 3 ") > 0, "{lines:?}");
+}
+
+#[test]
+fn a_file_that_is_no_configuration_file_is_reported_in_a_few_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("games.pgn");
+    std::fs::write(&file, "[Event \"?\"]\n".repeat(500)).unwrap();
+    let mut session = Session::new();
+    set(&mut session, "ConfigFile", file.to_str().unwrap());
+    let lines = session.send_and_sync("");
+    assert_eq!(count(&lines, "ConfigFile: "), 11, "{lines:?}");
+    assert_eq!(count(&lines, "490 more lines are wrong"), 1, "{lines:?}");
+}
+
+#[test]
+fn an_error_of_an_option_has_the_name_that_was_sent() {
+    let mut session = Session::new();
+    for (name, shown) in [
+        ("Hash", "Hash (RamLimitMb)"),
+        ("RamLimitMb", "RamLimitMb"),
+        ("ramlimitmb", "RamLimitMb"),
+        ("Move Overhead", "Move Overhead (MoveOverheadMs)"),
+    ] {
+        set(&mut session, name, "16 MB");
+        let lines = session.send_and_sync("");
+        let expected = format!("info string option {shown}: '16 MB' is not an integer");
+        assert_eq!(count(&lines, &expected), 1, "{lines:?}");
+    }
+}
+
+#[test]
+fn at_a_rating_the_built_in_network_plays_its_level_for_one_that_is_missing() {
+    let nodes_without = |option: &str| {
+        let mut session = Session::with(&["--threads", "1"]);
+        for (name, value) in [
+            ("UCI_LimitStrength", "true"),
+            ("UCI_Elo", "1900"),
+            (option, "/no/such.pb.gz"),
+        ] {
+            set(&mut session, name, value);
+        }
+        let (_, lines) = session.go("go nodes 1000");
+        assert_eq!(count(&lines, "the built-in network plays"), 1, "{lines:?}");
+        nodes(&lines)
+    };
+    let expected = nodes_without("WeightsFile");
+    assert!(expected > 100, "{expected}");
+    assert_eq!(nodes_without("HumanWeights"), expected);
+}
+
+#[test]
+fn a_log_that_could_not_be_opened_is_tried_again_when_it_is_named_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("logs").join("uci.log");
+    let command = format!("setoption name LogFile value {}", path.display());
+    let mut session = Session::new();
+    for _ in 0..2 {
+        let lines = session.send_and_sync(&command);
+        assert_eq!(count(&lines, "LogFile: cannot write"), 1, "{lines:?}");
+    }
+    std::fs::create_dir(folder.path().join("logs")).unwrap();
+    let lines = session.send_and_sync(&command);
+    assert_eq!(count(&lines, "LogFile"), 0, "{lines:?}");
+    session.end();
+    let log = std::fs::read_to_string(&path).unwrap();
+    assert!(log.contains("> isready"), "{log}");
 }
 
 #[test]
@@ -492,7 +578,7 @@ fn a_wrong_value_in_a_configuration_file_is_named_with_its_line() {
     let name = config.to_str().unwrap();
     session.send(&format!("setoption name ConfigFile value {name}"));
     let lines = session.send_and_sync("");
-    let expected = format!("{name}, line 3: option CPuct: 'abc'");
+    let expected = format!("ConfigFile: {name}, line 3: option CPuct: 'abc'");
     assert_eq!(count(&lines, &expected), 1, "{lines:?}");
     let (_, lines) = session.go("go nodes 50");
     assert!(count(&lines, " multipv 3 ") > 0, "{lines:?}");

@@ -3,10 +3,11 @@
 
 usage: lichess_bridge.py SCORN [--games 20] [--soak N] [--at-once 22] [--totals FILE]
 
-The bridge is peers/lichess-bot.tar.zst in the folder that SCORN_SHARED names; without it, this says SKIPPED. The Python
-that runs this must have the bridge's libraries (chess, PyYAML, requests, backoff, rich). The configuration is
-docs/lichess-bot/config.yml with watch.py beside it; only the address, the program, the number of games at once, the
-shortest clock and the thinking time are replaced.
+The bridge is the archive that LICHESS_BOT names (GitHub's .tar.gz of a commit is one), or peers/lichess-bot.tar.zst in
+the folder that SCORN_SHARED names; without both, this says SKIPPED. The Python that runs this must have the bridge's
+libraries (chess, PyYAML, requests, backoff, rich). The configuration is docs/lichess-bot/config.yml with watch.py
+beside it; only the address, the program, the number of games at once, the shortest clock and the thinking time are
+replaced.
 
 First the games: from the normal start and at odds, each position with both colours, ended by mate, resignation or the
 clock. Then failures: challenges that are refused, games that are aborted by either side, an opponent who leaves,
@@ -646,6 +647,18 @@ def check_engine(bridge, games):
     check("go ponder" in log and "ponderhit" in log, "no pondering")
 
 
+def bridge_archive():
+    """The archive of lichess-bot: one that is named must exist; None if there is none."""
+    if named := os.environ.get("LICHESS_BOT"):
+        check(Path(named).is_file(), f"LICHESS_BOT: no file {named}")
+        return Path(named)
+    archive = Path(os.environ.get("SCORN_SHARED", ROOT / "../shared")) / "peers/lichess-bot.tar.zst"
+    if archive.exists():
+        return archive
+    print(f"SKIPPED: no {archive} (set LICHESS_BOT or SCORN_SHARED)", file=sys.stderr)
+    return None
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("scorn", type=Path)
@@ -654,9 +667,8 @@ def main():
     parser.add_argument("--at-once", type=int, default=22)
     parser.add_argument("--totals", type=Path)
     args = parser.parse_args()
-    archive = Path(os.environ.get("SCORN_SHARED", ROOT / "../shared")) / "peers/lichess-bot.tar.zst"
-    if not archive.exists():
-        print(f"SKIPPED: no {archive} (set SCORN_SHARED)", file=sys.stderr)
+    archive = bridge_archive()
+    if not archive:
         return
     if args.soak:
         # lichess-bot starts a process for each game before the first, which takes a minute on a busy machine.
@@ -664,7 +676,9 @@ def main():
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        subprocess.run(["tar", "--zstd", "-xf", archive, "-C", folder], check=True)
+        (folder / "lichess-bot").mkdir()
+        unpack = ["tar", "-xf", archive, "-C", folder / "lichess-bot", "--strip-components=1"]
+        subprocess.run(unpack, check=True)
         server = Server()
         bridge = Bridge(folder, server, args.scorn.resolve(), *([args.at_once, 20] if args.soak else []))
         server.hurt = {
