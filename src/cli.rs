@@ -184,8 +184,7 @@ fn dispatch(command: Option<CliCommand>, config: Option<&Path>, layers: Layers) 
             let output = Output::new(Box::new(io::stdout()));
             let notes = output.clone();
             let load = load(move |text| notes.note(text));
-            uci::run(BufReader::new(io::stdin()), &output, layers, load);
-            Ok(())
+            uci::run(BufReader::new(io::stdin()), &output, layers, load)
         }
         Some(CliCommand::Options(args)) => options::run(&args, layers),
         Some(CliCommand::Analyze(args)) => analyze::run(&args, in_force(), &load(print_message)),

@@ -148,18 +148,23 @@ enum AfterCommand {
 
 /// Speaks UCI until `quit` or the end of `input`. At the end of the input the running search is finished first, if it
 /// has an end. `layers` are the options of configuration file and command line.
-pub fn run(input: impl BufRead + Send + 'static, output: &Output, layers: Layers, load: Load) {
+///
+/// # Errors
+/// When no thread can be started to read the input.
+pub fn run(
+    input: impl BufRead + Send + 'static,
+    output: &Output,
+    layers: Layers,
+    load: Load,
+) -> anyhow::Result<()> {
     let (sender, events) = mpsc::channel();
     let reader = sender.clone();
     let backlog = Arc::new(Backlog::default());
     let added = Arc::clone(&backlog);
-    if let Err(error) = threads::spawn("input", move || read_lines(input, &reader, &added)) {
-        output.note(&format!(
-            "error: no thread can be started to read the input: {error}"
-        ));
-        return;
-    }
+    threads::spawn("input", move || read_lines(input, &reader, &added))
+        .context("no thread can be started to read the input")?;
     Session::new(sender, output.clone(), layers, load).run(&events, &backlog);
+    Ok(())
 }
 
 /// Sends all lines; invalid UTF-8 is replaced and later refused as an unknown word.
@@ -550,4 +555,22 @@ fn why_ignored(word: &IgnoredWord) -> String {
         ),
     };
     format!("go: '{word}' is ignored: {reason}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::threads::faults;
+
+    #[test]
+    fn a_session_that_cannot_read_its_input_is_an_error() {
+        let load: Load = Arc::new(|_: &Options, _| anyhow::bail!("no network is needed"));
+        let output = Output::new(Box::new(io::sink()));
+        let session = || run(io::empty(), &output, Layers::default(), load);
+        let (result, _) = faults::during(|_| true, session);
+        let error = format!("{:#}", result.unwrap_err());
+        assert!(error.contains("to read the input: "), "{error}");
+    }
 }

@@ -120,7 +120,7 @@ fn an_engine_survives_random_commands() {
     let load = Arc::new(|_: &Options, _| -> anyhow::Result<_> {
         Ok(Arc::new(HashEvaluator) as Arc<dyn scorn::network::Evaluator>)
     });
-    uci::run(Cursor::new(input), &output, layers, load);
+    uci::run(Cursor::new(input), &output, layers, load).unwrap();
     let text = String::from_utf8(written.0.lock().clone()).unwrap();
     let answers = text.lines().filter(|l| l.starts_with("bestmove ")).count();
     assert!(!text.contains("crashed"));
