@@ -185,37 +185,45 @@ struct Pool {
     warming: usize,
 }
 
-/// A worker that goes back to the pool. One that is lost, because its session could not be made or panicked, leaves its
-/// place to another.
-struct Lease<'a> {
-    from: &'a NetworkEvaluator,
-    worker: Option<PoolWorker>,
+/// The place of a worker that is in use or being made. One that is lost, because its session could not be made or
+/// panicked, leaves its place to another.
+struct WorkerPlace<'a> {
+    pool_of: &'a NetworkEvaluator,
+    /// The worker, once it is idle again.
+    returned: Option<PoolWorker>,
     is_warming: bool,
 }
 
-impl<'a> Lease<'a> {
-    fn new(from: &'a NetworkEvaluator, worker: Option<PoolWorker>) -> Lease<'a> {
-        Lease {
-            from,
-            worker,
+impl<'a> WorkerPlace<'a> {
+    fn new(pool_of: &'a NetworkEvaluator) -> WorkerPlace<'a> {
+        WorkerPlace {
+            pool_of,
+            returned: None,
             is_warming: false,
         }
     }
+
+    /// Does `work` with the worker of this place, which then goes back to the pool.
+    fn lend<T>(mut self, mut worker: PoolWorker, work: impl FnOnce(&mut PoolWorker) -> T) -> T {
+        let result = work(&mut worker);
+        self.returned = Some(worker);
+        result
+    }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for WorkerPlace<'_> {
     fn drop(&mut self) {
-        let mut pool = self.from.pool.lock();
-        match self.worker.take() {
-            Some(worker) if !std::thread::panicking() => pool.idle.push(worker),
-            _ => pool.made -= 1,
+        let mut pool = self.pool_of.pool.lock();
+        match self.returned.take() {
+            Some(worker) => pool.idle.push(worker),
+            None => pool.made -= 1,
         }
         pool.warming -= usize::from(self.is_warming);
         drop(pool);
         if self.is_warming {
-            self.from.returned.notify_all();
+            self.pool_of.returned.notify_all();
         } else {
-            self.from.returned.notify_one();
+            self.pool_of.returned.notify_one();
         }
     }
 }
@@ -280,26 +288,25 @@ impl NetworkEvaluator {
     pub fn time_of(&self, size: usize) -> Result<Duration, EvaluateError> {
         let inputs = Inputs::empty(self.encoding.layout(), size);
         let failed = |message| self.failed(size, message);
-        let mut lease = self.take().map_err(failed)?;
-        let Some(worker) = lease.worker.as_mut() else {
-            return Ok(Duration::ZERO);
-        };
-        let mut run = || {
-            let begun = Instant::now();
-            let done = self.run_inputs(worker, &inputs, size);
-            done.map(|()| begun.elapsed()).map_err(failed)
-        };
-        run()?;
-        let (mut shortest, mut spent) = (Duration::MAX, Duration::ZERO);
-        for count in 0..MOST_TIMED_RUNS {
-            if count >= LEAST_TIMED_RUNS && spent >= ENOUGH_TIMED {
-                break;
+        let time = |worker: &mut PoolWorker| {
+            let mut run = || {
+                let begun = Instant::now();
+                let done = self.run_inputs(worker, &inputs, size);
+                done.map(|()| begun.elapsed())
+            };
+            run()?;
+            let (mut shortest, mut spent) = (Duration::MAX, Duration::ZERO);
+            for count in 0..MOST_TIMED_RUNS {
+                if count >= LEAST_TIMED_RUNS && spent >= ENOUGH_TIMED {
+                    break;
+                }
+                let time = run()?;
+                shortest = shortest.min(time);
+                spent += time;
             }
-            let time = run()?;
-            shortest = shortest.min(time);
-            spent += time;
-        }
-        Ok(shortest)
+            Ok(shortest)
+        };
+        self.with_worker(time).flatten().map_err(failed)
     }
 
     /// Runs a session with the first `size` of these inputs, and ignores what comes out.
@@ -344,19 +351,28 @@ impl NetworkEvaluator {
         &self.label
     }
 
-    fn take(&self) -> Result<Lease<'_>, String> {
+    /// Does `work` with a worker that nobody else uses meanwhile, once there is one.
+    ///
+    /// # Errors
+    /// The library's message if another session is needed and cannot be made.
+    fn with_worker<T>(&self, work: impl FnOnce(&mut PoolWorker) -> T) -> Result<T, String> {
+        let (place, worker) = self.take()?;
+        Ok(place.lend(worker, work))
+    }
+
+    fn take(&self) -> Result<(WorkerPlace<'_>, PoolWorker), String> {
         let mut pool = self.pool.lock();
         loop {
             if let Some(worker) = pool.idle.pop() {
-                return Ok(Lease::new(self, Some(worker)));
+                return Ok((WorkerPlace::new(self), worker));
             }
             // A session that comes back soon is sooner there than a new one.
             if pool.made < self.limit && pool.warming == 0 {
                 pool.made += 1;
                 drop(pool);
-                let mut lease = Lease::new(self, None);
-                lease.worker = Some(PoolWorker::new((self.factory)()?));
-                return Ok(lease);
+                let place = WorkerPlace::new(self);
+                let worker = PoolWorker::new((self.factory)()?);
+                return Ok((place, worker));
             }
             self.returned.wait(&mut pool);
         }
@@ -364,22 +380,21 @@ impl NetworkEvaluator {
 
     /// One run of an idle session that needs it, at a batch size that it has not run yet; `None` if there is none.
     fn warm_up_once(&self) -> Option<Result<(), EvaluateError>> {
-        let (mut lease, size) = {
+        let (place, worker, size) = {
             let mut pool = self.pool.lock();
             let cold = |worker: &PoolWorker| worker.session.cold_size(self.advice.minibatch);
-            let place = pool.idle.iter().position(|worker| cold(worker).is_some())?;
-            let size = cold(&pool.idle[place])?;
+            let index = pool.idle.iter().position(|worker| cold(worker).is_some())?;
+            let size = cold(&pool.idle[index])?;
             pool.warming += 1;
-            let worker = pool.idle.swap_remove(place);
-            let mut lease = Lease::new(self, Some(worker));
-            lease.is_warming = true;
-            (lease, size)
+            let mut place = WorkerPlace::new(self);
+            place.is_warming = true;
+            (place, pool.idle.swap_remove(index), size)
         };
         let layout = self.encoding.layout();
         let inputs = Inputs::empty(layout, size);
         let rows = inputs.rows(layout, 0..size);
-        let worker = lease.worker.as_mut()?;
-        let result = worker.session.run(rows, &mut worker.outputs);
+        let run = |worker: &mut PoolWorker| worker.session.run(rows, &mut worker.outputs);
+        let result = place.lend(worker, run);
         Some(result.map_err(|message| self.failed(size, message)))
     }
 
@@ -559,13 +574,10 @@ impl Evaluator for NetworkEvaluator {
             let message = format!("only {} positions have input planes", batch.inputs().len());
             return Err(self.failed(batch.len(), message));
         }
-        let mut lease = self
-            .take()
-            .map_err(|message| self.failed(batch.len(), message))?;
-        match &mut lease.worker {
-            Some(worker) => self.run(worker, batch),
-            None => Ok(()),
-        }
+        let size = batch.len();
+        self.with_worker(|worker| self.run(worker, batch))
+            .map_err(|message| self.failed(size, message))
+            .flatten()
     }
 
     fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {
@@ -790,7 +802,7 @@ mod tests {
             let searching = AssertUnwindSafe(|| evaluator.evaluate(&mut batch(&evaluator, 3)));
             assert!(catch_unwind(searching).is_err());
             // The next one is made, and is cold.
-            assert!(evaluator.take().is_ok());
+            assert!(evaluator.with_worker(|_| ()).is_ok());
         }
         assert_eq!(evaluator.pool.lock().made, 1);
     }
