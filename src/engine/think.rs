@@ -232,7 +232,7 @@ impl Task {
         if reply.is_some() {
             root.truncate(root.len() - 1);
         }
-        start_later(&mut limits, self.clock.now() - self.received);
+        start_later(&mut limits, self.clock.now().saturating_sub(self.received));
         self.search(player, tree, root, limits, reply, &self.stop)
     }
 
