@@ -20,6 +20,7 @@ use super::{
         BATCH, BackendSetupError, GRAPH, GraphCapture, GraphForm, Packing, SessionPlan,
         SessionSettings, bad_value, batch_sizes,
     },
+    preload::NvidiaProvider,
     runtime::Runtime,
     session::device_lines,
     times_cache::TimesCache,
@@ -136,7 +137,8 @@ impl BackendFactory for Cuda {
 
     fn install_hint(&self, machine: &Machine) -> Option<InstallHint> {
         let runtime = machine.runtime.as_ref();
-        let is_there = runtime.is_ok_and(|runtime| nvidia::has_provider(runtime, "cuda"));
+        let is_there =
+            runtime.is_ok_and(|runtime| nvidia::has_provider(runtime, NvidiaProvider::Cuda));
         (!is_there).then(|| InstallHint {
             purpose: "for NVIDIA GPUs, instead of onnxruntime",
             command: machine
@@ -152,7 +154,7 @@ impl OrtBackend for Cuda {
         runtime: &Runtime,
         options: &BackendOptions,
     ) -> Result<SessionPlan, BackendSetupError> {
-        nvidia::require(runtime, "cuda")?;
+        nvidia::require(runtime, NvidiaProvider::Cuda)?;
         plan(options)
     }
 

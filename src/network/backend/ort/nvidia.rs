@@ -6,9 +6,9 @@ use std::{fs, path::Path};
 use super::{
     cuda_failure::{Cause, CudaFailure},
     engine_cache,
-    install::{GPU_INSTALL_COMMAND, InstallPlace, TENSORRT_INSTALL_COMMAND},
+    install::{GPU_INSTALL_COMMAND, InstallPlace, TENSORRT_INSTALL_COMMAND, wheel_root},
     plan::BackendSetupError,
-    preload,
+    preload::{self, NvidiaProvider},
     runtime::Runtime,
 };
 
@@ -22,35 +22,41 @@ const DRIVER: &str = if cfg!(windows) {
 /// What to do without a driver or GPU.
 const NO_GPU: &str = "install the driver if there is an NVIDIA GPU, or take Backend auto";
 
-/// Whether the runtime comes with the library of a provider that has one, named `cuda` or `tensorrt`.
-pub fn has_provider(runtime: &Runtime, provider: &str) -> bool {
+impl NvidiaProvider {
+    /// The command that installs what it needs.
+    fn install_command(self) -> &'static str {
+        match self {
+            NvidiaProvider::Cuda => GPU_INSTALL_COMMAND,
+            NvidiaProvider::TensorRt => TENSORRT_INSTALL_COMMAND,
+        }
+    }
+}
+
+/// Whether the runtime comes with the library of a provider.
+pub fn has_provider(runtime: &Runtime, provider: NvidiaProvider) -> bool {
     let (prefix, suffix) = if cfg!(windows) {
         ("", "dll")
     } else {
         ("lib", "so")
     };
-    let name = format!("{prefix}onnxruntime_providers_{provider}.{suffix}");
+    let name = format!("{prefix}onnxruntime_providers_{}.{suffix}", provider.name());
     runtime.library().with_file_name(name).is_file()
 }
 
 /// That a build of ONNX Runtime lacks a provider, and how to get one that has it.
-fn no_provider(library: &Path, provider: &str, place: &InstallPlace) -> String {
-    let command = match provider {
-        "tensorrt" => TENSORRT_INSTALL_COMMAND,
-        _ => GPU_INSTALL_COMMAND,
-    };
+fn no_provider(library: &Path, provider: NvidiaProvider, place: &InstallPlace) -> String {
     format!(
         "{} is a build without it; for NVIDIA GPUs: {}",
         library.display(),
-        place.command_for_library(command)
+        place.command_for_library(provider.install_command())
     )
 }
 
-/// Prepares the use of a provider, `cuda` or `tensorrt`.
+/// Prepares the use of a provider.
 ///
 /// # Errors
 /// When this build of ONNX Runtime lacks it or there is no driver.
-pub fn require(runtime: &Runtime, provider: &str) -> Result<(), BackendSetupError> {
+pub fn require(runtime: &Runtime, provider: NvidiaProvider) -> Result<(), BackendSetupError> {
     if !has_provider(runtime, provider) {
         let place = runtime.install_place();
         let reason = no_provider(runtime.library(), provider, &place);
@@ -66,7 +72,7 @@ pub fn require(runtime: &Runtime, provider: &str) -> Result<(), BackendSetupErro
 /// The version of TensorRT that is loaded, or "unknown".
 pub fn tensorrt_version(runtime: &Runtime) -> String {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    engine_cache::tensorrt_version(runtime.library().ancestors().nth(3), &maps)
+    engine_cache::tensorrt_version(wheel_root(runtime.library()), &maps)
 }
 
 /// Where the driver for Linux describes the GPUs, each in a folder of its own.
@@ -155,8 +161,8 @@ fn missing_library(message: &str) -> Option<&str> {
 
 /// Loads the CUDA and TensorRT libraries that came as wheels beside the package, so that the provider finds them.
 /// What does not load is not needed, or reported by the provider itself.
-fn preload(library: &Path, provider: &str) {
-    if let Some(root) = library.ancestors().nth(3) {
+fn preload(library: &Path, provider: NvidiaProvider) {
+    if let Some(root) = wheel_root(library) {
         for path in preload::libraries(root, provider) {
             let _ = ort::util::preload_dylib(path);
         }
@@ -194,7 +200,10 @@ mod tests {
     fn a_build_without_a_provider_is_replaced_in_its_folder_by_one_that_has_it() {
         let library = Path::new("/rt/onnxruntime/capi/libonnxruntime.so.1.32.0");
         let place = InstallPlace::of(library, None);
-        for (provider, package) in [("cuda", "onnxruntime-gpu"), ("tensorrt", "tensorrt-cu13")] {
+        for (provider, package) in [
+            (NvidiaProvider::Cuda, "onnxruntime-gpu"),
+            (NvidiaProvider::TensorRt, "tensorrt-cu13"),
+        ] {
             let reason = no_provider(library, provider, &place);
             for part in ["--target \"/rt\"", package] {
                 assert!(reason.contains(part), "{reason}");
@@ -319,7 +328,13 @@ mod tests {
         let library = root
             .path()
             .join("onnxruntime/capi/libonnxruntime.so.1.31.1");
-        preload(&library, "cuda");
+        // No wheel: what lies three folders above is somebody else's.
+        preload(
+            &root.path().join("ort/lib/libonnxruntime.so"),
+            NvidiaProvider::Cuda,
+        );
+        assert!(!is_loaded());
+        preload(&library, NvidiaProvider::Cuda);
         assert!(is_loaded(), "{}", wheel.display());
     }
 

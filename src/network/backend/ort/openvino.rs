@@ -10,7 +10,9 @@ use parking_lot::Mutex;
 
 use super::{
     create::{OrtBackend, create},
-    install::{InstallPlace, OPENVINO_AND_RUNTIME_INSTALL_COMMAND, OPENVINO_INSTALL_COMMAND},
+    install::{
+        InstallPlace, OPENVINO_AND_RUNTIME_INSTALL_COMMAND, OPENVINO_INSTALL_COMMAND, wheel_root,
+    },
     int8::ByteProducts,
     plan::{
         BATCH, BackendSetupError, Built, ExecutionProvider, GraphForm, Packing, SessionContext,
@@ -265,7 +267,7 @@ const PLUGIN: &str = if cfg!(windows) {
 /// The plug-in: in its wheel beside ONNX Runtime's, in the usual places, or in the same folder as the library.
 fn plugin(library: Option<&Path>) -> Option<PathBuf> {
     let beside = library.and_then(Path::parent).map(Path::to_owned);
-    let root = library.and_then(|library| library.ancestors().nth(3));
+    let root = library.and_then(wheel_root);
     let wheels = root.map(Path::to_owned).into_iter().chain(usual_places());
     let wheels = wheels.map(|root| root.join("onnxruntime_ep_openvino"));
     let mut files = wheels.chain(beside).map(|folder| folder.join(PLUGIN));
@@ -350,6 +352,10 @@ mod tests {
         if plugin(None).is_none() {
             let command = hint(Some(&library), &place).unwrap().command;
             let target = format!("--target \"{}\"", root.path().display());
+        // That wheel has nothing to do with a library from elsewhere.
+        let elsewhere = root.path().join("ort/lib/libonnxruntime.so");
+        let is_ours = |found: PathBuf| found.starts_with(dunce::canonicalize(&root).unwrap());
+        assert!(!plugin(Some(&elsewhere)).is_some_and(is_ours));
             assert!(command.contains(&target), "{command}");
         }
         let wheel = root.path().join("onnxruntime_ep_openvino");

@@ -9,6 +9,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// A provider for NVIDIA's GPUs, which has a library of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NvidiaProvider {
+    /// CUDA itself.
+    Cuda,
+    /// TensorRT, on top of CUDA.
+    TensorRt,
+}
+
+impl NvidiaProvider {
+    /// The name in that of the library.
+    pub fn name(self) -> &'static str {
+        match self {
+            NvidiaProvider::Cuda => "cuda",
+            NvidiaProvider::TensorRt => "tensorrt",
+        }
+    }
+}
+
 /// What CUDA's provider needs, and what cuBLAS, cuFFT and cuDNN need before them.
 const CUDA: [&str; 8] = [
     "cudart",
@@ -31,9 +50,9 @@ const BUILDER_RESOURCES: &str = "nvinfer_builder_resource";
 /// those for Windows do not, and cuDNN then ends the whole program ("Invalid handle. Cannot load symbol").
 const PARTS: [&str; 4] = ["nvrtc-builtins", "cudnn_graph", "cudnn_ops", "cudnn_"];
 
-/// The libraries for a provider, `cuda` or `tensorrt`, that came as wheels into the folder `root`, in the order in
-/// which they are to be loaded.
-pub fn libraries(root: &Path, provider: &str) -> Vec<PathBuf> {
+/// The libraries for a provider that came as wheels into the folder `root`, in the order in which they are to be
+/// loaded.
+pub fn libraries(root: &Path, provider: NvidiaProvider) -> Vec<PathBuf> {
     let files: Vec<PathBuf> = folders(root)
         .iter()
         .flat_map(|folder| list(folder))
@@ -51,7 +70,7 @@ pub fn libraries(root: &Path, provider: &str) -> Vec<PathBuf> {
         }
     }
     paths.extend(CUDA.into_iter().flat_map(named).cloned());
-    if provider == "tensorrt" {
+    if provider == NvidiaProvider::TensorRt {
         paths.extend(starting(BUILDER_RESOURCES).cloned());
         paths.extend(TENSORRT.into_iter().flat_map(named).cloned());
     }
@@ -111,7 +130,7 @@ mod tests {
         root
     }
 
-    fn order(root: &tempfile::TempDir, provider: &str) -> Vec<String> {
+    fn order(root: &tempfile::TempDir, provider: NvidiaProvider) -> Vec<String> {
         let paths = libraries(root.path(), provider);
         let relative = paths
             .iter()
@@ -164,7 +183,7 @@ mod tests {
             "nvidia/cu13/lib/libcurand.so.10",
             "nvidia/cudnn/lib/libcudnn.so.9",
         ];
-        assert_eq!(order(&root, "cuda"), cuda);
+        assert_eq!(order(&root, NvidiaProvider::Cuda), cuda);
         let tensorrt = [
             "tensorrt_libs/libnvinfer_builder_resource.so.10.16.1",
             "tensorrt_libs/libnvinfer_builder_resource_sm90.so.10.16.1",
@@ -172,7 +191,10 @@ mod tests {
             "tensorrt_libs/libnvinfer_plugin.so.10",
             "tensorrt_libs/libnvonnxparser.so.10",
         ];
-        assert_eq!(order(&root, "tensorrt"), [&cuda[..], &tensorrt].concat());
+        assert_eq!(
+            order(&root, NvidiaProvider::TensorRt),
+            [&cuda[..], &tensorrt].concat()
+        );
     }
 
     #[test]
@@ -199,7 +221,7 @@ mod tests {
             "nvidia/cu13/bin/x86_64/cublas64_13.dll",
             "nvidia/cudnn/bin/cudnn64_9.dll",
         ];
-        assert_eq!(order(&root, "cuda"), expected);
-        assert!(order(&installed(&[]), "tensorrt").is_empty());
+        assert_eq!(order(&root, NvidiaProvider::Cuda), expected);
+        assert!(order(&installed(&[]), NvidiaProvider::TensorRt).is_empty());
     }
 }

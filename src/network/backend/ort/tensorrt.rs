@@ -15,6 +15,7 @@ use super::{
         BATCH, BackendSetupError, Built, ExecutionProvider, GraphForm, SessionContext, SessionPlan,
         bad_value,
     },
+    preload::NvidiaProvider,
     runtime::Runtime,
     session::only_on_device,
     times_cache::TimesCache,
@@ -89,7 +90,7 @@ impl OrtBackend for TensorRt {
         runtime: &Runtime,
         options: &BackendOptions,
     ) -> Result<SessionPlan, BackendSetupError> {
-        nvidia::require(runtime, "tensorrt")?;
+        nvidia::require(runtime, NvidiaProvider::TensorRt)?;
         let is_exact = env::var(TF32_OVERRIDE).is_ok_and(|value| value == "0");
         plan(options, is_exact)
     }
