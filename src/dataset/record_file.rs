@@ -175,6 +175,12 @@ impl RecordFile {
     /// # Errors
     /// When there is none, or it cannot be read.
     pub fn get(&mut self, index: u64) -> Result<Record> {
+        ensure!(
+            index < self.count,
+            "{} has {} records, and none of number {index}",
+            self.path.display(),
+            self.count
+        );
         let size = self.layout.bytes();
         let mut bytes = [0; RANKED_BYTES];
         self.file
@@ -550,6 +556,13 @@ mod tests {
             writer.write(&record).unwrap();
         }
         writer.finish().unwrap();
+        let mut file = RecordFile::open(&path).unwrap();
+        assert_eq!(file.get(2).unwrap(), bare);
+        for beyond in [3, u64::MAX] {
+            let error = file.get(beyond).unwrap_err().to_string();
+            let expected = format!("x.rec has 3 records, and none of number {beyond}");
+            assert!(error.ends_with(&expected), "{error}");
+        }
         let mut reader = RecordReader::open(&path).unwrap();
         reader.skip_records(1).unwrap();
         let mut positions = reader.positions();
