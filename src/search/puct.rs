@@ -311,7 +311,7 @@ fn for_each_at_root(
         let slot = slots.get(edge);
         let child = slot.map_or(Node::EMPTY, |slot| children[usize::from(slot)]);
         let behind = u64::from(most_visits.saturating_sub(child.n));
-        if behind > state.progress.catch_up && behind > 0 {
+        if behind > state.progress.catch_up {
             continue;
         }
         if passes_over_wins && child.is_won() {

@@ -138,6 +138,7 @@ fn kind(view: SquareView, m: Move) -> u16 {
         return PROMOTIONS + ((from % 8 * 3 + direction) * 4 + piece) as u16;
     }
     let kind = TABLE[m.role() as usize - 1][from][to];
+    debug_assert_ne!(kind, NONE, "{m:?} is no legal move");
     if kind == NONE { 0 } else { kind }
 }
 
