@@ -1,7 +1,8 @@
-//! The engine behind the protocol: game, options, tree, network and the running search. Its methods never wait for a
-//! search or a network: searching and loading happen on other threads. Profiles, tablebases and the file of lost games
-//! are opened at once, and the latter is written at once: with another program holding its lock, in about a second. The
-//! output goes to a [`Listener`], which writes it in the protocol.
+//! The engine behind the protocol: game, options, tree, network and the running search. Its methods do not wait for a
+//! search or a network: searching and loading happen on other threads. The exceptions say so: `wait_until_ready`, and
+//! `close`, which has a time limit. Profiles, tablebases and the file of lost games are opened at once, and the latter
+//! is written at once: with another program holding its lock, in about a second. The output goes to a [`Listener`],
+//! which writes it in the protocol.
 
 mod autopilot;
 mod go;
@@ -92,6 +93,8 @@ pub struct Engine {
     announcement: Arc<Mutex<Option<String>>>,
     /// Why the opponent's network is not used, as far as that was reported.
     idle: Option<String>,
+    /// Reports that the engine is ready.
+    report_ready: Arc<dyn Fn() + Send + Sync>,
     on_finished: Arc<dyn Fn(SearchEnd) + Send + Sync>,
     search_thread: SearchThread,
     running: Option<Running>,
@@ -156,17 +159,38 @@ impl Engine {
         listener: Arc<dyn Listener>,
         on_finished: impl Fn(SearchEnd) + Send + Sync + 'static,
     ) -> Engine {
+        let clock = Arc::new(SystemClock::default());
+        Engine::with_clock(clock, layers, load, listener, on_finished)
+    }
+
+    fn with_clock(
+        clock: Arc<dyn Clock>,
+        layers: Layers,
+        load: Load,
+        listener: Arc<dyn Listener>,
+        on_finished: impl Fn(SearchEnd) + Send + Sync + 'static,
+    ) -> Engine {
         let note = Arc::clone(&listener);
         let settings = Settings::new(layers, Arc::new(move |text: &str| note.note(text)));
+        let timing = Timing::new(settings.as_set());
+        let report_ready: Arc<dyn Fn() + Send + Sync> = {
+            let (listener, clock) = (Arc::clone(&listener), Arc::clone(&clock));
+            let mark = timing.ready_mark();
+            Arc::new(move || {
+                mark.set(clock.now());
+                listener.ready();
+            })
+        };
         Engine {
-            timing: Timing::new(settings.as_set()),
+            timing,
             settings,
             game: Ok(History::default()),
             tree: KeptTree::default(),
             lost_games: LostGames::default(),
-            loader: Loader::new(load),
+            loader: Loader::new(load, Arc::clone(&report_ready)),
+            report_ready,
             tables: None,
-            clock: Arc::new(SystemClock::default()),
+            clock,
             listener,
             announcement: Arc::default(),
             idle: None,
@@ -272,20 +296,12 @@ impl Engine {
     /// Reports readiness: at once during a search, otherwise when the tablebases are open and the networks are loaded
     /// or have failed to load.
     pub fn answer_when_ready(&mut self) {
-        if self.running.is_none() {
-            let _opened = self.open_tables();
+        if self.running.is_some() {
+            return (self.report_ready)();
         }
-        let (listener, clock) = (Arc::clone(&self.listener), Arc::clone(&self.clock));
-        let mark = self.timing.ready_mark();
-        let report_ready = move || {
-            mark.set(clock.now());
-            listener.ready();
-        };
-        if self.running.is_some() || !self.loader.is_loading() {
-            return report_ready();
-        }
-        // The GUI gets its answer in both cases; an error was reported before.
-        self.loader.when_loaded(Arc::new(report_ready));
+        let _opened = self.open_tables();
+        // The GUI gets its answer also without networks; the error was reported before.
+        self.loader.report_when_loaded();
     }
 
     /// Waits until every `isready` is answered, or the output is closed.

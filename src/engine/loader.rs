@@ -73,6 +73,8 @@ struct LoadedNetworks {
 #[derive(Clone)]
 pub struct Loader {
     load: Load,
+    /// To be called when loading has ended, once for each [`Loader::report_when_loaded`].
+    on_loaded: Arc<dyn Fn() + Send + Sync>,
     slot: Arc<Latest<Request, LoaderState>>,
 }
 
@@ -96,8 +98,10 @@ struct LoaderState {
     stand_in: Option<Loaded>,
     /// Evicted backends, for that thread to drop.
     unused: Vec<Standby>,
-    /// Calls to make when loading has ended.
-    waiting: Waiting,
+    /// How many calls of `on_loaded` are due when loading has ended.
+    waiting: usize,
+    /// Whether they are being made.
+    is_calling: bool,
     /// Whether a search runs, during which the warm-up pauses.
     is_searching: bool,
 }
@@ -108,15 +112,6 @@ struct Request {
     number: u64,
     options: Options,
     done: Box<dyn Fn(Result<String, String>) + Send>,
-}
-
-/// Calls that are due when loading has ended; all are the same.
-#[derive(Default)]
-struct Waiting {
-    count: usize,
-    call: Option<Arc<dyn Fn() + Send + Sync>>,
-    /// Whether they are being made.
-    is_calling: bool,
 }
 
 /// A loaded network.
@@ -188,8 +183,9 @@ impl LoaderState {
 }
 
 impl Loader {
-    /// Nothing is loaded before the first [`Loader::request`].
-    pub fn new(load: Load) -> Loader {
+    /// Nothing is loaded before the first [`Loader::request`]. `on_loaded` is what [`Loader::report_when_loaded`]
+    /// calls.
+    pub fn new(load: Load, on_loaded: Arc<dyn Fn() + Send + Sync>) -> Loader {
         let state = LoaderState {
             requested: None,
             result: Err(NotLoaded::NotYet),
@@ -201,11 +197,13 @@ impl Loader {
             standby: Vec::new(),
             stand_in: None,
             unused: Vec::new(),
-            waiting: Waiting::default(),
+            waiting: 0,
+            is_calling: false,
             is_searching: false,
         };
         Loader {
             load,
+            on_loaded,
             slot: Arc::new(Latest::new(state)),
         }
     }
@@ -386,23 +384,21 @@ impl Loader {
         networks.is_some_and(|networks| networks.main.info().reads_mover)
     }
 
-    /// Calls `call` when the networks are loaded or have failed to load: at once if nothing is being loaded. All such
-    /// calls must be the same.
-    pub fn when_loaded(&self, call: Arc<dyn Fn() + Send + Sync>) {
+    /// Calls `on_loaded` when the networks are loaded or have failed to load: at once if nothing is being loaded.
+    pub fn report_when_loaded(&self) {
         let mut state = self.slot.lock();
         if state.is_loading() {
-            state.waiting.count += 1;
-            state.waiting.call = Some(call);
+            state.waiting += 1;
             return;
         }
         drop(state);
-        call();
+        (self.on_loaded)();
     }
 
     /// Whether such calls are still to be made.
     pub fn has_waiting(&self) -> bool {
         let state = self.slot.lock();
-        state.waiting.count > 0 || state.waiting.is_calling
+        state.waiting > 0 || state.is_calling
     }
 
     /// The built-in network on a backend that needs no library and loads in milliseconds, with the temperature and the
@@ -572,14 +568,13 @@ impl Loader {
     /// Wakes everybody who has waited for the end of loading, and makes the calls that were due then. `state` has the
     /// result: nobody who asks for a newer request may come in between.
     fn loading_ended(&self, mut state: MutexGuard<'_, LatestState<Request, LoaderState>>) {
-        let count = std::mem::take(&mut state.waiting.count);
-        let call = state.waiting.call.take();
-        state.waiting.is_calling = call.is_some();
+        let count = std::mem::take(&mut state.waiting);
+        state.is_calling = count > 0;
         drop(state);
         self.slot.notify();
-        if let Some(call) = call {
-            (0..count).for_each(|_| call());
-            self.slot.lock().waiting.is_calling = false;
+        if count > 0 {
+            (0..count).for_each(|_| (self.on_loaded)());
+            self.slot.lock().is_calling = false;
         }
     }
 }
@@ -611,6 +606,11 @@ mod tests {
         }
     }
 
+    /// One to which nobody listens.
+    fn new_loader(load: Load) -> Loader {
+        Loader::new(load, Arc::new(|| {}))
+    }
+
     fn loader() -> (Loader, Arc<LoadCounts>) {
         let counts = Arc::new(LoadCounts::default());
         let counted = Arc::clone(&counts);
@@ -619,7 +619,7 @@ mod tests {
             ensure!(options.opponent_weights != "missing", "it is missing");
             Ok(Arc::new(HashEvaluator) as Arc<dyn Evaluator>)
         };
-        (Loader::new(Arc::new(load)), counts)
+        (new_loader(Arc::new(load)), counts)
     }
 
     fn request(loader: &Loader, options: &Options) -> Result<Networks, NotLoaded> {
@@ -801,7 +801,7 @@ mod tests {
         let load = |_: &Options, _: Role| -> anyhow::Result<Arc<dyn Evaluator>> {
             Err(anyhow!("it is missing"))
         };
-        let loader = Loader::new(Arc::new(load));
+        let loader = new_loader(Arc::new(load));
         let (sender, results) = channel();
         let reported = |options: &Options| {
             let sender = sender.clone();
@@ -850,7 +850,7 @@ mod tests {
             }
             Ok(Arc::new(Named(options.weights_file.clone())) as Arc<dyn Evaluator>)
         };
-        let loader = Loader::new(Arc::new(load));
+        let loader = new_loader(Arc::new(load));
         let mut options = Options::default();
         options.set("WeightsFile", "slow").unwrap();
         loader.request(&options, &[], Retry::No, |_| {});
@@ -904,7 +904,7 @@ mod tests {
             begun: Mutex::new(begun),
             may_end: Mutex::new(may_end),
         });
-        let loader = Loader::new(Arc::new(move |_: &Options, _| Ok(Arc::clone(&network))));
+        let loader = new_loader(Arc::new(move |_: &Options, _| Ok(Arc::clone(&network))));
         (loader, begins, end)
     }
 
@@ -915,6 +915,8 @@ mod tests {
         begun: Receiver<String>,
         may_end: Sender<()>,
         most: Arc<AtomicUsize>,
+        /// How often the loader has reported that loading has ended.
+        reports: Arc<AtomicUsize>,
     }
 
     fn gate() -> Gate {
@@ -932,11 +934,17 @@ mod tests {
             now.fetch_sub(1, Ordering::SeqCst);
             Ok(Arc::new(HashEvaluator) as Arc<dyn Evaluator>)
         };
+        let reports = Arc::new(AtomicUsize::new(0));
+        let reported = Arc::clone(&reports);
+        let on_loaded = move || {
+            reported.fetch_add(1, Ordering::SeqCst);
+        };
         Gate {
-            loader: Loader::new(Arc::new(load)),
+            loader: Loader::new(Arc::new(load), Arc::new(on_loaded)),
             begun,
             may_end,
             most,
+            reports,
         }
     }
 
@@ -988,31 +996,21 @@ mod tests {
     #[test]
     fn all_who_wait_are_called_once_when_loading_ends_and_no_thread_is_started_for_them() {
         let gate = gate();
-        let calls = Arc::new(AtomicUsize::new(0));
         let ((), started) = faults::during(
             |_| false,
             || {
                 gate.loader.request(&weights("a"), &[], Retry::No, |_| {});
-                for _ in 0..30_000 {
-                    let calls = Arc::clone(&calls);
-                    let call = move || {
-                        calls.fetch_add(1, Ordering::SeqCst);
-                    };
-                    gate.loader.when_loaded(Arc::new(call));
-                }
+                (0..30_000).for_each(|_| gate.loader.report_when_loaded());
             },
         );
-        assert_eq!((started, calls.load(Ordering::SeqCst)), (1, 0));
+        assert_eq!((started, gate.reports.load(Ordering::SeqCst)), (1, 0));
         drop(gate.may_end);
         gate.loader.close(Duration::from_secs(60));
         assert!(!gate.loader.has_waiting());
-        assert_eq!(calls.load(Ordering::SeqCst), 30_000);
+        assert_eq!(gate.reports.load(Ordering::SeqCst), 30_000);
         // Nothing is being loaded: at once.
-        let call = Arc::clone(&calls);
-        gate.loader.when_loaded(Arc::new(move || {
-            call.fetch_add(1, Ordering::SeqCst);
-        }));
-        assert_eq!(calls.load(Ordering::SeqCst), 30_001);
+        gate.loader.report_when_loaded();
+        assert_eq!(gate.reports.load(Ordering::SeqCst), 30_001);
     }
 
     #[test]

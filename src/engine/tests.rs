@@ -53,11 +53,19 @@ impl Memory {
 }
 
 fn engine(load: Load) -> (Engine, Arc<Memory>, Receiver<SearchEnd>) {
+    engine_with_clock(Arc::new(SystemClock::default()), load)
+}
+
+fn engine_with_clock(
+    clock: Arc<dyn Clock>,
+    load: Load,
+) -> (Engine, Arc<Memory>, Receiver<SearchEnd>) {
     let memory = Arc::new(Memory::default());
     let (sender, ended) = channel();
-    let engine = Engine::new(Layers::default(), load, memory.clone(), move |ended| {
+    let on_finished = move |ended| {
         let _ = sender.send(ended);
-    });
+    };
+    let engine = Engine::with_clock(clock, Layers::default(), load, memory.clone(), on_finished);
     (engine, memory, ended)
 }
 
@@ -132,8 +140,8 @@ impl Clock for Ahead {
 #[test]
 fn the_wait_for_a_network_counts_from_the_command() {
     let (load, is_released) = slow_load();
-    let (mut engine, memory, ended) = engine(load);
-    engine.clock = Arc::new(Ahead(SystemClock::default()));
+    let clock = Arc::new(Ahead(SystemClock::default()));
+    let (mut engine, memory, ended) = engine_with_clock(clock, load);
     let go = Go {
         movetime: Some(Duration::from_secs(40)),
         received: Some(Duration::ZERO),
@@ -276,8 +284,7 @@ impl Clock for TickingClock {
 #[test]
 fn a_clock_runs_since_the_position_and_a_movetime_since_go() {
     let (load, _) = slow_load();
-    let (mut engine, _, _) = engine(load);
-    engine.clock = Arc::new(TickingClock::default());
+    let (mut engine, _, _) = engine_with_clock(Arc::new(TickingClock::default()), load);
     let second = Some(Duration::from_secs(1));
     let [clock, movetime] = [(second, None), (None, second)].map(|(wtime, movetime)| Go {
         wtime,
