@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::json;
 
-use super::record::{NO_RESULT, NO_SCORE, Source, is_mate};
+use super::record::{NO_RESULT, NO_SCORE, Source, plies_to_mate};
 use super::record_file::RecordReader;
 
 /// Counts of one source.
@@ -22,7 +22,7 @@ pub struct StatsLine {
     pub alternatives: u64,
     /// Those with a score.
     pub scores: u64,
-    /// Those whose score is a mate.
+    /// Those whose score is a mate of known length.
     pub mates: u64,
     /// Those whose result is certain.
     pub exact: u64,
@@ -49,7 +49,7 @@ pub fn count(inputs: &[PathBuf]) -> Result<[StatsLine; Source::ALL.len()]> {
             line.moves += u64::from(record.best != 0);
             line.alternatives += u64::from(record.alternatives[0].m != 0);
             line.scores += u64::from(record.score != NO_SCORE);
-            line.mates += u64::from(is_mate(record.score));
+            line.mates += u64::from(plies_to_mate(record.score).is_some());
             line.exact += u64::from(record.is_exact());
             if record.result != NO_RESULT {
                 line.results[usize::from(record.result.min(2))] += 1;
@@ -109,4 +109,37 @@ pub fn table(lines: &[StatsLine; Source::ALL.len()]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use shakmaty::Chess;
+
+    use super::*;
+    use crate::dataset::{
+        record::{Record, SURE_WIN, mate_score},
+        record_file::{Layout, RecordWriter},
+    };
+
+    #[test]
+    fn wins_of_unknown_length_are_no_mates() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.rec");
+        let mut writer = RecordWriter::create(&path, Layout::Plain).unwrap();
+        for score in [
+            NO_SCORE,
+            500,
+            SURE_WIN,
+            -SURE_WIN,
+            mate_score(3),
+            mate_score(-1),
+        ] {
+            let mut record = Record::new(&Chess::new(), false, Source::EngineGame);
+            record.score = score;
+            writer.write(&record).unwrap();
+        }
+        writer.finish().unwrap();
+        let line = count(&[path]).unwrap()[Source::EngineGame as usize];
+        assert_eq!((line.records, line.scores, line.mates), (6, 5, 2));
+    }
 }
