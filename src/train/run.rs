@@ -80,9 +80,15 @@ struct TrainWorker {
 /// When files cannot be read or written, or the loss is not finite.
 pub fn run(settings: &TrainingSettings, report: &mut dyn FnMut(&str)) -> Result<TrainingProgress> {
     settings.check()?;
+    let is_new = !settings.folder.exists();
     fs::create_dir_all(&settings.folder)
         .with_context(|| format!("cannot create the folder {}", settings.folder.display()))?;
-    let mut run = TrainingRun::begin(settings)?;
+    let begun = TrainingRun::begin(settings);
+    if begun.is_err() && is_new {
+        // Only if it is empty: another process may use it by now.
+        let _ = fs::remove_dir(&settings.folder);
+    }
+    let mut run = begun?;
     run.train(report)?;
     Ok(run.progress)
 }

@@ -264,6 +264,7 @@ fn errors_name_the_cause() {
             !output.status.success() && errors.contains(expected),
             "{errors}"
         );
+        assert!(!run.exists(), "{data} leaves the run's folder");
     }
     for (flags, expected) in [
         ("run --folder x --result-weight 2", "from 0 to 1"),
