@@ -15,6 +15,7 @@ use self::{
     setup::{check_options, different_games, plan, work},
 };
 use crate::{
+    interrupt,
     options::{PLAIN_PUCT, layers::Layers},
     player::Load,
     selfplay::{
@@ -30,6 +31,9 @@ use crate::{
 
 /// Initial limit of `--balance`: the paper's first limit.
 const FIRST_LIMIT: u32 = 5;
+
+/// Printed when a signal ends it.
+const INTERRUPTED: &str = "scorn: interrupted; --resume continues it";
 
 /// Runs `scorn selfplay`.
 ///
@@ -65,6 +69,8 @@ pub fn run(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<()> {
     if let Some(report) = store.report() {
         eprint_line(format_args!("scorn: {report}"));
     }
+    // Without handlers, signals end the program as usual.
+    let _ = interrupt::call_before_end(|| eprint_line(INTERRUPTED));
     let progress = Arc::default();
     let mut run = SelfplayRun {
         observer: Display::new(numbers.len() as u64, &store, Arc::clone(&progress)),

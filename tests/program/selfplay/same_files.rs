@@ -231,6 +231,50 @@ fn a_killed_run_resumes_with_the_same_bytes() {
     assert_eq!(files(&killed), files(&whole));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_run_that_a_signal_ends_says_how_to_continue_it() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("run");
+        let long = [
+            "--games",
+            "2000",
+            "--nodes",
+            "50",
+            "--max-plies",
+            "20",
+            "--parallel",
+            "1",
+        ];
+        let child = command(&out, &long)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let has_game = || {
+            let mut games = fs::read_dir(out.join("unfinished")).into_iter().flatten();
+            games.next().is_some()
+        };
+        while !has_game() {
+            thread::sleep(Duration::from_millis(2));
+        }
+        let process = child.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &process]).status();
+        assert!(sent.unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{errors}");
+        assert_eq!(
+            errors
+                .matches("scorn: interrupted; --resume continues it")
+                .count(),
+            1,
+            "{errors}"
+        );
+    }
+}
+
 #[test]
 fn a_balanced_run_resumes_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
