@@ -145,6 +145,8 @@ class Training:
         self.world = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
         check_settings(args, torch.cuda.device_count() if torch.cuda.is_available() else 0)
+        if self.world > 1 and args.device != "cpu":
+            raise ValueError(f"{self.world} processes (torchrun) train on --device cpu only: use one for {args.device}")
         if args.batch % self.world:
             raise ValueError(f"{self.world} processes cannot share a batch of {args.batch}: set another --batch")
         self.kinds = {str(path): kind_of_test(path, args.data) for path in args.test}

@@ -331,13 +331,20 @@ def test_an_export_replaces_a_file_only_if_forced(tmp_path: Path, monkeypatch: p
     assert verify.session(out).get_inputs()[0].name == "/input/planes"
 
 
-def test_wrong_arguments_are_reported_before_the_training(tmp_path: Path, capsys: pytest.CaptureFixture):
+def test_wrong_arguments_are_reported_before_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
     common = program(tmp_path)
     with pytest.raises(FileNotFoundError, match="no-such.rec"):
         run_training(tmp_path / "run", "--steps", "1", "--test", "no-such.rec", *common)
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="--device cpu"):
             run_training(tmp_path / "run", "--steps", "1", "--device", "cuda", *common)
+    with monkeypatch.context() as patch, pytest.raises(ValueError, match="2 processes .* on --device cpu only"):
+        patch.setenv("WORLD_SIZE", "2")
+        patch.setattr(torch.cuda, "is_available", lambda: True)
+        patch.setattr(torch.cuda, "device_count", lambda: 2)
+        run_training(tmp_path / "run", "--steps", "1", "--device", "cuda:1", *common)
     assert not (tmp_path / "run").exists()
     for config, message in [("{", "double quotes"), ('{"chan": 3}', "'chan'"), ('{"channels": 50}', "cannot be div")]:
         with pytest.raises(SystemExit):
