@@ -276,6 +276,17 @@ impl Calibration {
         range.max = finite().fold(range.max, f32::max);
     }
 
+    /// Whether every one of these tensors has had different values.
+    #[cfg(test)]
+    pub(crate) fn covers(&self, tensors: &[String]) -> bool {
+        let is_wide = |name| {
+            self.ranges
+                .get(name)
+                .is_some_and(|range| range.min < range.max)
+        };
+        tensors.iter().all(is_wide)
+    }
+
     pub(super) fn range(&self, tensor: &str) -> Result<Range, NetError> {
         let range = self.ranges.get(tensor).copied();
         range.ok_or_else(|| NetError::missing(format!("the calibrated range of tensor {tensor}")))

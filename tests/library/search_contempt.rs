@@ -292,6 +292,7 @@ fn temperature_zero_always_gives_the_most_visited_reply() {
     setup.options.sc_temperature = 0.0;
     setup.search(&position("startpos"), 50_000);
     let tree = setup.tree.lock();
+    let mut checked = 0;
     tree.for_each(|node, _| {
         let Some(record) = tree.record(node) else {
             return;
@@ -305,7 +306,9 @@ fn temperature_zero_always_gives_the_most_visited_reply() {
             .map(|(_, share)| share.count)
             .collect();
         assert!(with_draws.len() <= 1 && with_draws.iter().all(|&count| count == most));
+        checked += with_draws.len();
     });
+    assert!(checked > 100, "{checked}");
 }
 
 /// An evaluator for a trap: White may offer its rook on d7 or e1. Taking it looks good for Black to the network for

@@ -319,6 +319,7 @@ fn options_are_readable_for_guis() {
     let mut session = Session::new();
     session.send("uci");
     let lines = session.until("uciok");
+    assert!(count(&lines, " type spin ") > 10);
     for line in lines.iter().filter(|line| line.contains(" type spin ")) {
         for word in ["default", "min", "max"] {
             let value = line.split(&format!(" {word} ")).nth(1).unwrap();

@@ -182,6 +182,7 @@ mod tests {
         let mut options = ConvertOptions::default();
         let (model, tensors) = calibration_model(&net, &options).unwrap();
         let calibration = calibrate(&model, &tensors).unwrap();
+        assert!(!tensors.is_empty() && calibration.covers(&tensors));
         assert_eq!(calibration, calibrate(&model, &tensors).unwrap());
         options.data_type = DataType::Int8;
         options.calibration = Some(calibration);
