@@ -10,15 +10,33 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-/// 64-bit FNV-1a, continued from `hash`; 0 starts a new hash.
-pub fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
-    let start = match hash {
-        0 => 0xcbf2_9ce4_8422_2325,
-        hash => hash,
-    };
-    bytes.iter().fold(start, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+/// 64-bit FNV-1a.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fnv1a(u64);
+
+impl Fnv1a {
+    /// The hash of no bytes.
+    pub fn new() -> Fnv1a {
+        Fnv1a(0xcbf2_9ce4_8422_2325)
+    }
+
+    /// The hash continued with these bytes.
+    pub fn and(self, bytes: &[u8]) -> Fnv1a {
+        Fnv1a(bytes.iter().fold(self.0, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        }))
+    }
+
+    /// The hash as a number.
+    pub fn value(self) -> u64 {
+        self.0
+    }
+}
+
+impl Default for Fnv1a {
+    fn default() -> Fnv1a {
+        Fnv1a::new()
+    }
 }
 
 /// A bijection of 64-bit numbers with good avalanche: each bit of the input changes half of the output's. The finalizer
@@ -62,10 +80,12 @@ mod tests {
     #[test]
     fn both_give_their_published_values() {
         // From the FNV authors' test vectors.
-        assert_eq!(fnv1a(0, b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(fnv1a(0, b"a"), 0xaf63_dc4c_8601_ec8c);
-        assert_eq!(fnv1a(0, b"foobar"), 0x8594_4171_f739_67e8);
-        assert_eq!(fnv1a(fnv1a(0, b"foo"), b"bar"), fnv1a(0, b"foobar"));
+        let fnv1a = |bytes| Fnv1a::new().and(bytes).value();
+        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+        let in_parts = Fnv1a::new().and(b"foo").and(b"bar");
+        assert_eq!(in_parts.value(), fnv1a(b"foobar"));
         // SplitMix64's first output for the seed 0 is this of the golden gamma.
         assert_eq!(mix(0x9e37_79b9_7f4a_7c15), 0xe220_a839_7b1d_cdaf);
     }

@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use crate::{
     chess::{History, setup},
-    hashing::fnv1a,
+    hashing::Fnv1a,
     network::hash::HashEvaluator,
     options::Options,
     player::Player,
@@ -129,7 +129,7 @@ pub fn measure(nodes: u64) -> Result<BenchResult> {
             }
         }
     }
-    let signature = visits.hash;
+    let signature = visits.hash.value();
     let mut options = Options::default();
     options.set("Threads", "1")?;
     let player = Player::with_evaluator(options, Arc::new(HashEvaluator));
@@ -152,18 +152,10 @@ pub fn measure(nodes: u64) -> Result<BenchResult> {
 }
 
 /// Hashes the statistics of the root moves (FNV-1a).
+#[derive(Default)]
 struct VisitHash {
-    hash: u64,
+    hash: Fnv1a,
     nodes: u64,
-}
-
-impl Default for VisitHash {
-    fn default() -> VisitHash {
-        VisitHash {
-            hash: fnv1a(0, &[]),
-            nodes: 0,
-        }
-    }
 }
 
 impl Reporter for VisitHash {
@@ -172,8 +164,8 @@ impl Reporter for VisitHash {
     fn move_stats(&mut self, stats: &[MoveStat]) {
         for stat in stats {
             let m = stat.m.map_or(u16::MAX, |m| m.bits());
-            self.hash = fnv1a(self.hash, &m.to_le_bytes());
-            self.hash = fnv1a(self.hash, &stat.n.to_le_bytes());
+            self.hash = self.hash.and(&m.to_le_bytes());
+            self.hash = self.hash.and(&stat.n.to_le_bytes());
         }
     }
 }

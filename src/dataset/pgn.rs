@@ -8,7 +8,7 @@ use pgn_reader::{Outcome, RawComment, RawTag, Reader, SanPlus, Skip, Visitor};
 use shakmaty::{Chess, Color, KnownOutcome, Position};
 
 use super::record::{NO_RESULT, NO_SCORE, Record, Source, mate_score};
-use crate::hashing::fnv1a;
+use crate::hashing::Fnv1a;
 use crate::pgn::read::{GameTags, max_tag_bytes, move_of, without_result};
 
 /// The position that the evaluation after a move, `[%eval 0.31]`, is of.
@@ -31,7 +31,7 @@ pub struct GameRecords {
     outcome: Option<KnownOutcome>,
     chess960: bool,
     /// Decided by the start position and the moves.
-    pub hash: u64,
+    pub hash: Fnv1a,
     /// Whether the moves end with a result, as they must: without one something may be missing.
     is_whole: bool,
 }
@@ -134,12 +134,12 @@ impl Visitor for RecordVisitor {
             Ok(start) => start,
             Err(reason) => return ControlFlow::Break(Err(reason)),
         };
-        let hash = fnv1a(0, of_game.fen().unwrap_or_default());
+        let start = Fnv1a::new().and(of_game.fen().unwrap_or_default());
         let game = GameRecords {
             records: Vec::with_capacity(120),
             outcome: of_game.outcome(),
             chess960: mode.is_chess960(),
-            hash: fnv1a(hash, b"|"),
+            hash: start.and(b"|"),
             is_whole: false,
         };
         ControlFlow::Continue(Movetext {
@@ -163,7 +163,7 @@ impl Visitor for RecordVisitor {
         let mut record = Record::new(&text.pos, us == Color::Black, Source::Game);
         record.best = Record::pack_move(m, us);
         record.score = text.score.take().unwrap_or(NO_SCORE);
-        text.game.hash = fnv1a(text.game.hash, &record.best.to_le_bytes());
+        text.game.hash = text.game.hash.and(&record.best.to_le_bytes());
         text.game.records.push(record);
         text.pos.play_unchecked(m);
         ControlFlow::Continue(())

@@ -19,7 +19,7 @@ use crate::{
         self,
         output::{NewFile, open_to_continue},
     },
-    hashing::fnv1a,
+    hashing::Fnv1a,
 };
 
 const MAGIC: &[u8; 8] = b"SCORNREC";
@@ -324,17 +324,17 @@ impl RecordJob {
         layout: Layout,
         group: u64,
     ) -> Result<RecordJob> {
-        let mut fingerprint = fnv1a(0, settings.as_bytes());
+        let mut fingerprint = Fnv1a::new().and(settings.as_bytes());
         for input in inputs {
             for record in RecordReader::open(input)?.take(64) {
-                fingerprint = fnv1a(fingerprint, &record?.to_bytes());
+                fingerprint = fingerprint.and(&record?.to_bytes());
             }
         }
         Ok(RecordJob {
             layout,
             group,
             inputs: inputs.to_vec(),
-            fingerprint,
+            fingerprint: fingerprint.value(),
         })
     }
 }

@@ -9,7 +9,7 @@ use super::searcher::Searcher;
 use crate::{
     chess::{History, PackedMove},
     dataset::record::{Record, Source},
-    hashing::fnv1a,
+    hashing::Fnv1a,
 };
 
 /// Searches in a row with too few positions that are an error.
@@ -75,7 +75,8 @@ impl Root<'_> {
 
 /// The seed of a search. Every search has its own seed, so that an interrupted run gives the same result.
 pub fn seed_of_search(sample_seed: u64, number: u64) -> u64 {
-    fnv1a(fnv1a(0, &sample_seed.to_le_bytes()), &number.to_le_bytes())
+    let hash = Fnv1a::new().and(&sample_seed.to_le_bytes());
+    hash.and(&number.to_le_bytes()).value()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use half::f16;
 use parking_lot::Mutex;
 use scorn::{
     chess::Ply,
-    hashing::fnv1a,
+    hashing::Fnv1a,
     network::{
         Added, Batch, EvalPosition, EvaluateError, Evaluator, Info, Value, evaluator::evaluate_all,
     },
@@ -42,10 +42,11 @@ pub struct RecordedOutputs {
 /// A hash of what a network sees of a line.
 fn key(line: &[Ply]) -> u64 {
     let seen = &line[line.len().saturating_sub(HISTORY)..];
-    seen.iter().fold(0, |hash, ply| {
+    let hash = seen.iter().fold(Fnv1a::new(), |hash, ply| {
         let fen = Fen::from_position(&ply.position, EnPassantMode::Legal);
-        fnv1a(hash, fen.to_string().as_bytes())
-    })
+        hash.and(fen.to_string().as_bytes())
+    });
+    hash.value()
 }
 
 impl RecordedOutputs {

@@ -145,7 +145,7 @@ fn write(
     writer: &mut RecordWriter,
     counts: &mut ConversionCounts,
 ) -> Result<()> {
-    let held_out = (game.hash % 100_000) as f64 / 1000.0 < held_out;
+    let held_out = (game.hash.value() % 100_000) as f64 / 1000.0 < held_out;
     game.finish(counts.games as u32, held_out);
     for record in &game.records {
         writer.write(record)?;
