@@ -428,7 +428,7 @@ fn limits_of(row: &OptionRow) -> String {
         OptionKind::Check | OptionKind::Text => String::new(),
         OptionKind::Spin { .. } | OptionKind::Float { .. } | OptionKind::Combo(_) => row.range(),
     };
-    let default = match &*row.default {
+    let default = match &*row.value {
         "" => String::new(),
         default => format!("default: {default}"),
     };

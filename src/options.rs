@@ -619,7 +619,7 @@ mod tests {
         for row in Options::default().rows() {
             for name in std::iter::once(&row.name).chain(row.aliases) {
                 assert!(names.insert(name.to_ascii_lowercase()), "{name}");
-                options.set(name, &row.default).unwrap();
+                options.set(name, &row.value).unwrap();
             }
             assert!(flags.insert(row.flag), "{}", row.flag);
             assert!(!row.flag.starts_with("no-"), "{}", row.flag);

@@ -76,12 +76,12 @@ fn print(args: &OptionsArgs, resolved: &Resolved) -> Result<()> {
         text += &line("OPTION", "VALUE", "SOURCE", "DEFAULT");
     }
     for (row, default) in rows.iter().zip(&defaults) {
-        if args.changed && row.default == default.default {
+        if args.changed && row.value == default.value {
             continue;
         }
         let source = resolved.source_of(row.name).to_string();
         text += &match args.json {
-            true => as_json(row, &source, &default.default),
+            true => as_json(row, &source, &default.value),
             false => line(row.name, row.shown(), &source, default.shown()),
         };
     }
@@ -95,7 +95,7 @@ fn line(name: &str, value: &str, source: &str, default: &str) -> String {
 fn as_json(row: &OptionRow, source: &str, default: &str) -> String {
     let row = json!({
         "name": row.name,
-        "value": row.default,
+        "value": row.value,
         "source": source,
         "default": default,
         "scope": row.scope.name(),

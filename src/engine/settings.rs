@@ -365,7 +365,7 @@ mod tests {
         };
         // As Cute Chess does.
         for row in Options::default().announced_rows() {
-            settings.set(row.name, &row.default, SetBy::Gui).unwrap();
+            settings.set(row.name, &row.value, SetBy::Gui).unwrap();
         }
         assert_eq!(decided(&settings).1, OptionSource::Network);
         settings
@@ -393,7 +393,7 @@ mod tests {
     fn a_configuration_file_is_no_gui_that_sends_everything() {
         let mut settings = Settings::new(Layers::default(), Arc::new(|_: &str| {}));
         for row in Options::default().announced_rows() {
-            settings.set(row.name, &row.default, SetBy::File).unwrap();
+            settings.set(row.name, &row.value, SetBy::File).unwrap();
         }
         assert!(!settings.user.sends_everything());
         let source = settings.resolved().source_of("PolicyTemperature");

@@ -122,7 +122,7 @@ mod tests {
         for row in layers.as_set().announced_rows() {
             for name in std::iter::once(&row.name).chain(row.aliases) {
                 let other = others.iter().find(|(other, _)| other == name);
-                let value = other.map_or(&*row.default, |(_, value)| value);
+                let value = other.map_or(&*row.value, |(_, value)| value);
                 user.set(name, value).unwrap();
             }
         }

@@ -116,7 +116,7 @@ impl Layer {
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         let rows = self.values.rows().into_iter();
         rows.filter(|row| self.sets(row.name))
-            .map(|row| (row.name, row.default))
+            .map(|row| (row.name, row.value))
             .collect()
     }
 }

@@ -268,7 +268,7 @@ macro_rules! options {
                     short_flag: short_flag!($($short)?),
                     negative_flag: concat!("no-", $flag),
                     kind: kind!($t $(, $min, $max)?),
-                    default: self.$field.show(),
+                    value: self.$field.show(),
                     help: concat!($($help),+).trim_ascii(),
                     scope: scope!($scope),
                     effect: effect!($effect),

@@ -63,7 +63,7 @@ pub struct OptionRow {
     /// Type and range.
     pub kind: OptionKind,
     /// The value in the options that the row was taken from, as text: the default in those of `Options::default()`.
-    pub default: String,
+    pub value: String,
     /// A few sentences.
     pub help: &'static str,
     /// Who reads it.
@@ -150,7 +150,7 @@ impl OptionRow {
 
     /// The value as UCI writes it: an empty text is `<empty>`.
     pub fn shown(&self) -> &str {
-        match &*self.default {
+        match &*self.value {
             "" => EMPTY,
             value => value,
         }

@@ -106,7 +106,7 @@ fn player(player: &Contestant) -> Result<Value> {
         .rows()
         .into_iter()
         .filter(is_recorded)
-        .map(|row| (row.name.to_owned(), json!(row.default)))
+        .map(|row| (row.name.to_owned(), json!(row.value)))
         .collect();
     let [main, opponent, refiner] = networks(&player.options)?;
     Ok(json!({

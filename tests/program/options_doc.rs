@@ -57,8 +57,7 @@ fn table() -> String {
             OptionKind::Check => format!("`--{0}`, `--no-{0}`", row.flag),
             _ => format!("`--{}`", row.flag),
         };
-        let (values, default, help) =
-            (cell(&row.range()), cell(&row.default), cell(&help_of(&row)));
+        let (values, default, help) = (cell(&row.range()), cell(&row.value), cell(&help_of(&row)));
         text += &format!("| {name} | {flag} | {values} | {default} | {help} |\n");
     }
     text += &format!(
@@ -76,7 +75,7 @@ fn settable() -> BTreeMap<&'static str, String> {
     let mut names = BTreeMap::from([(CONFIG_FILE, String::new())]);
     for row in Options::default().rows() {
         for name in std::iter::once(row.name).chain(row.aliases.iter().copied()) {
-            names.insert(name, row.default.clone());
+            names.insert(name, row.value.clone());
         }
     }
     names.extend(BUTTONS.iter().map(|(_, name, _)| (*name, String::new())));
