@@ -9,24 +9,21 @@ use ort::{
 
 use super::{
     create::{OrtBackend, create},
-    gpu::{self, GPU},
+    gpu::{self, GPU, GpuPrecision},
     install::InstallPlace,
     plan::{
         BATCH, BackendSetupError, Built, ExecutionProvider, GraphForm, Packing, SessionContext,
-        SessionPlan, SessionSettings, bad_value, batch_sizes,
+        SessionPlan, SessionSettings, batch_sizes,
     },
     runtime::Runtime,
     session::{is_provider_unknown, only_on_device},
 };
-use crate::{
-    lc0::DataType,
-    network::{
-        Advice, Evaluator,
-        backend::{
-            error::LoadError,
-            factory::{BackendFactory, BackendInfo, BackendKind, BackendRequest},
-            options::{BackendOptions, Setting},
-        },
+use crate::network::{
+    Advice, Evaluator,
+    backend::{
+        error::LoadError,
+        factory::{BackendFactory, BackendInfo, BackendKind, BackendRequest},
+        options::{BackendOptions, Setting},
     },
 };
 
@@ -108,12 +105,8 @@ fn plan(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
     let gpu = provider
         .device
         .map_or("GPU".to_owned(), |number| format!("GPU {number}"));
-    let requested = options.text("precision").unwrap_or("fp16");
-    let data_type = match requested.to_ascii_lowercase().as_str() {
-        "fp16" | "f16" => DataType::Float16,
-        "fp32" | "f32" => DataType::Float32,
-        _ => return Err(bad_value("precision", requested, "fp16 or fp32")),
-    };
+    let supported = [GpuPrecision::Fp16, GpuPrecision::Fp32];
+    let precision = GpuPrecision::of(options, &supported, "fp16 or fp32")?;
     Ok(SessionPlan {
         settings: SessionSettings {
             provider: Arc::new(provider),
@@ -128,7 +121,7 @@ fn plan(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
             minibatch: 256,
             min_batch: gpu::least_of(256),
         },
-        data_type,
+        data_type: precision.data_type(),
         max_sessions: 2,
         limits_squares: false,
         packed: Packing::Never,
@@ -173,6 +166,7 @@ impl ExecutionProvider for DirectMlProvider {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lc0::DataType;
 
     fn options(text: &str) -> BackendOptions {
         BackendOptions::parse(text).unwrap()

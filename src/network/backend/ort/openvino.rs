@@ -121,10 +121,7 @@ impl OrtBackend for OpenVino {
         let requested = requested.to_ascii_lowercase();
         let precision = precision(&device, &requested)?;
         let threads = options.threads()?;
-        let shown = match precision {
-            "" => "automatic precision",
-            precision => precision,
-        };
+        let shown = precision.unwrap_or("automatic precision");
         Ok(SessionPlan {
             device: format!(
                 "OpenVINO {device}, {shown}, {} a session",
@@ -180,8 +177,8 @@ impl OrtBackend for OpenVino {
 struct OpenVinoProvider {
     /// `CPU`, `GPU` or `NPU`.
     device: String,
-    /// `f32`, `bf16` or `f16`; empty leaves the choice to the device.
-    precision: &'static str,
+    /// `f32`, `bf16` or `f16`; `None` leaves the choice to the device.
+    precision: Option<&'static str>,
     /// Whether OpenVINO may fuse operators with generated code ("snippets").
     has_snippets: bool,
 }
@@ -218,11 +215,8 @@ impl OpenVinoProvider {
                 properties.push(r#""SNIPPETS_MODE":"DISABLE""#.to_owned());
             }
         }
-        if !self.precision.is_empty() {
-            properties.push(format!(
-                r#""INFERENCE_PRECISION_HINT":"{}""#,
-                self.precision
-            ));
+        if let Some(precision) = self.precision {
+            properties.push(format!(r#""INFERENCE_PRECISION_HINT":"{precision}""#));
         }
         let config = format!(r#"{{"{}":{{{}}}}}"#, self.device, properties.join(","));
         vec![(format!("{PROVIDER}.load_config"), config)]
@@ -300,16 +294,16 @@ fn vendor_other_than_intel(runtime: &Runtime) -> Option<String> {
     (!["", "unknown"].contains(&vendor) && !vendor.contains("Intel")).then(|| vendor.to_owned())
 }
 
-/// The precision of OpenVINO's computation on a device; empty leaves it the choice. `requested` is in lower case.
-fn precision(device: &str, requested: &str) -> Result<&'static str, BackendSetupError> {
+/// The precision of OpenVINO's computation on a device; `None` leaves it the choice. `requested` is in lower case.
+fn precision(device: &str, requested: &str) -> Result<Option<&'static str>, BackendSetupError> {
     Ok(match requested {
         // Whatever is not in 8 bits is computed as by default.
-        "auto" | "int8" if device == "CPU" && !has_amx() => "f32",
-        "auto" | "int8" if device == "CPU" => "bf16",
-        "auto" | "int8" => "",
-        "fp32" | "f32" => "f32",
-        "bf16" => "bf16",
-        "fp16" | "f16" => "f16",
+        "auto" | "int8" if device == "CPU" && !has_amx() => Some("f32"),
+        "auto" | "int8" if device == "CPU" => Some("bf16"),
+        "auto" | "int8" => None,
+        "fp32" | "f32" => Some("f32"),
+        "bf16" => Some("bf16"),
+        "fp16" | "f16" => Some("f16"),
         other => {
             return Err(bad_value(
                 "precision",
@@ -321,8 +315,8 @@ fn precision(device: &str, requested: &str) -> Result<&'static str, BackendSetup
 }
 
 /// Whether OpenVINO may compute in 16 bits with a short exponent, which GPUs and NPUs choose by themselves.
-fn may_be_half(precision: &str) -> bool {
-    ["", "f16"].contains(&precision)
+fn may_be_half(precision: Option<&str>) -> bool {
+    [None, Some("f16")].contains(&precision)
 }
 
 /// Whether the processor multiplies matrices of bf16 in hardware (AMX). Without it OpenVINO would still choose bf16 on
@@ -352,16 +346,16 @@ mod tests {
         if plugin(None).is_none() {
             let command = hint(Some(&library), &place).unwrap().command;
             let target = format!("--target \"{}\"", root.path().display());
-        // That wheel has nothing to do with a library from elsewhere.
-        let elsewhere = root.path().join("ort/lib/libonnxruntime.so");
-        let is_ours = |found: PathBuf| found.starts_with(dunce::canonicalize(&root).unwrap());
-        assert!(!plugin(Some(&elsewhere)).is_some_and(is_ours));
             assert!(command.contains(&target), "{command}");
         }
         let wheel = root.path().join("onnxruntime_ep_openvino");
         fs::create_dir(&wheel).unwrap();
         fs::write(wheel.join(PLUGIN), "").unwrap();
         assert_eq!(hint(Some(&library), &place), None);
+        // That wheel has nothing to do with a library from elsewhere.
+        let elsewhere = root.path().join("ort/lib/libonnxruntime.so");
+        let is_ours = |found: PathBuf| found.starts_with(dunce::canonicalize(&root).unwrap());
+        assert!(!plugin(Some(&elsewhere)).is_some_and(is_ours));
     }
 
     #[test]
@@ -384,7 +378,7 @@ mod tests {
     fn a_session_that_fails_in_generated_code_is_made_without_it_once() {
         let provider = OpenVinoProvider {
             device: "CPU".into(),
-            precision: "f32",
+            precision: Some("f32"),
             has_snippets: true,
         };
         let disables = |provider: &dyn ExecutionProvider| format!("{provider:?}");
