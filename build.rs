@@ -19,7 +19,6 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=SCORN_COMMIT");
     let target = env::var("TARGET").unwrap_or_else(|_| "unknown target".to_owned());
-    println!("cargo::rustc-env=SCORN_TARGET={target}");
     let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
     let named = env::var("SCORN_COMMIT").ok();
     let named = named.filter(|text| !text.trim().is_empty());

@@ -7,9 +7,6 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// from it. `None` in debug builds, and in builds from an archive without git.
 pub const COMMIT: Option<&str> = option_env!("SCORN_COMMIT");
 
-/// The target that the program was built for, as in `x86_64-unknown-linux-gnu`.
-pub const TARGET: &str = env!("SCORN_TARGET");
-
 /// Version, commit and target, as `scorn --version` prints them: `0.1.0 (commit 0310e1f2a9c4, TARGET)`. The commit is
 /// `unknown` where [`COMMIT`] is `None`.
 pub const DESCRIPTION: &str = env!("SCORN_DESCRIPTION");

@@ -6,7 +6,10 @@ use super::{
     record::{LineRecord, PositionRecord},
     review::{GameReview, ReviewedMove, best_objectively, objective_wdl, wl},
 };
-use crate::pgn::write::{GameText, white_eval, white_wdl};
+use crate::{
+    pgn::write::{GameText, white_eval, white_wdl},
+    version::VERSION,
+};
 
 /// The PGN of a reviewed game.
 pub fn annotated_pgn(review: &GameReview) -> String {
@@ -23,7 +26,7 @@ pub fn annotated_pgn(review: &GameReview) -> String {
             tags.push((name, value.clone()));
         }
     }
-    tags.push(("Annotator", format!("Scorn {}", env!("CARGO_PKG_VERSION"))));
+    tags.push(("Annotator", format!("Scorn {VERSION}")));
     let glyph =
         |reviewed: &ReviewedMove| reviewed.judgement.map_or(0, |judgement| judgement.glyph());
     let nags: Vec<u8> = review.moves.iter().map(glyph).collect();

@@ -11,7 +11,10 @@ use super::{
         GameReview, Judgement, ReviewedMove, TrapMoment, best_objectively, objective_wdl, values,
     },
 };
-use crate::stats::page::{Script, document};
+use crate::{
+    stats::page::{Script, document},
+    version::VERSION,
+};
 
 const BODY: &str = include_str!("report/page.html");
 const STYLES: [&str; 5] = [
@@ -35,7 +38,7 @@ const LINE_MOVES: usize = 8;
 pub fn page(games: &[GameReview], source: &str, search_settings: &str) -> Result<String> {
     let data = json!({
         "source": source,
-        "how": format!("{search_settings}; Scorn {}", env!("CARGO_PKG_VERSION")),
+        "how": format!("{search_settings}; Scorn {VERSION}"),
         "practical": games.iter().any(has_practical_values),
         "games": games.iter().map(game).collect::<Vec<_>>(),
     });

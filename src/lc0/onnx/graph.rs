@@ -16,7 +16,7 @@ use super::proto::{
     StringStringEntry, TensorProto, TensorShape, TensorType, TypeProto, ValueInfo, attribute_type,
     data_type,
 };
-use crate::lc0::format::Activation;
+use crate::{lc0::format::Activation, version::VERSION};
 
 /// The name of the first dimension of inputs and outputs in written models, if it has no fixed size.
 pub const BATCH_DIMENSION: &str = "batch";
@@ -418,7 +418,7 @@ impl Graph {
         ModelProto {
             ir_version: Some(IR_VERSION),
             producer_name: Some("Scorn".to_owned()),
-            producer_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            producer_version: Some(VERSION.to_owned()),
             graph: Some(self.graph),
             opset_import,
             metadata_props: metadata.into_iter().map(entry).collect(),

@@ -293,7 +293,7 @@ pub fn usual_places() -> Vec<PathBuf> {
 }
 
 /// The library at a place: the file itself, or in a folder or wheel.
-pub fn library_in(place: &Path) -> Option<PathBuf> {
+fn library_in(place: &Path) -> Option<PathBuf> {
     if place.is_file() {
         return dunce::canonicalize(place).ok();
     }
