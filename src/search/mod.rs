@@ -31,7 +31,6 @@ pub mod limits;
 mod look_ahead;
 mod objective;
 mod open_choice;
-mod outcome;
 mod params;
 mod progress;
 mod puct;
@@ -46,6 +45,7 @@ mod stopper;
 pub mod time;
 pub mod tree;
 mod tree_search;
+mod view;
 mod visits;
 pub mod wdl_contempt;
 mod worker;
@@ -55,7 +55,6 @@ pub use self::{
     error::SearchError,
     job::{Clock, Job, StopSignal, SystemClock},
     limits::Limits,
-    outcome::{known_visits, line_after},
     params::SearchParams,
     report::{
         MoveStat, Objective, Outcome, Proven, PvLine, REPORT_INTERVAL, Report, Reporter, Score,
@@ -63,4 +62,5 @@ pub use self::{
     },
     tree::{Tree, TreeFull},
     tree_search::TreeSearch,
+    view::{known_visits, line_after},
 };

@@ -34,16 +34,25 @@ pub(super) struct Stopper {
     pruning_batches: u32,
     /// Whether smart pruning also applies to node limits.
     prunes_nodes: bool,
-    /// Batches backed up so far, and the visits after the last of them.
-    batches: (u32, u64),
+    /// Batches backed up so far.
+    batches: u32,
+    /// The playouts after the last of them.
+    playouts: u64,
     /// Present if there is time beyond the budget.
     open_choice: Option<OpenChoice>,
     minimum_kld_gain: f32,
     kld_interval: u64,
     kld_previous: Vec<(u8, u32)>,
     kld_visits: u32,
-    /// Time and visits when the first batch was done.
-    first: Option<(Duration, u64)>,
+    /// When the first batch was done.
+    first: Option<Reached>,
+}
+
+/// How far a search is.
+#[derive(Clone, Copy, Debug)]
+struct Reached {
+    elapsed: Duration,
+    playouts: u64,
 }
 
 impl Stopper {
@@ -55,7 +64,8 @@ impl Stopper {
         Stopper {
             pruning_batches: options.smart_pruning_minimum_batches(),
             prunes_nodes: options.smart_pruning_nodes(),
-            batches: (0, 0),
+            batches: 0,
+            playouts: 0,
             open_choice: bank.map(|bank| OpenChoice::new(bank, draw_score)),
             draw_score,
             wanted_wins: job.wanted_wins(),
@@ -71,14 +81,17 @@ impl Stopper {
         }
     }
 
-    /// Whether the search is over, `elapsed` after its start. Also sets which root moves selection may still search.
-    pub fn is_over(&mut self, state: &mut SearchState, elapsed: Duration) -> bool {
+    /// Takes note of what has been searched, `elapsed` after the start, and returns whether the search is over. To be
+    /// called after each batch: it counts batches, measures the speed, follows the open choice and the gain of
+    /// information, keeps the tree below its memory limit, and sets which root moves selection may still search.
+    pub fn update(&mut self, state: &mut SearchState, elapsed: Duration) -> bool {
         let bytes = self.limits.tree_bytes;
         state.is_at_memory_limit = bytes.is_some_and(|bytes| !state.tree.shrink_cache_below(bytes));
         let playouts = state.progress.playouts;
-        let first = *self.first.get_or_insert((elapsed, playouts));
-        if playouts != self.batches.1 {
-            self.batches = (self.batches.0 + 1, playouts);
+        let first = *self.first.get_or_insert(Reached { elapsed, playouts });
+        if playouts != self.playouts {
+            self.batches += 1;
+            self.playouts = playouts;
         }
         if let Some(open_choice) = &mut self.open_choice {
             open_choice.observe(state, elapsed);
@@ -171,20 +184,20 @@ impl Stopper {
         &self,
         state: &mut SearchState,
         elapsed: Duration,
-        first: (Duration, u64),
+        first: Reached,
     ) -> bool {
-        if self.pruning_factor == 0.0 || self.batches.0 < self.pruning_batches {
+        if self.pruning_factor == 0.0 || self.batches < self.pruning_batches {
             return false;
         }
         let left = state.progress.visits_left(state.root().n);
         let has_node_limit = self.limits.nodes.or(self.limits.playouts).is_some();
         let remaining = match self.deadline(elapsed) {
             Some(end) => {
-                let since_first = elapsed.saturating_sub(first.0);
+                let since_first = elapsed.saturating_sub(first.elapsed);
                 if since_first < SETTLING_TIME.min(end / 10) {
                     return false;
                 }
-                let done = state.progress.playouts.saturating_sub(first.1);
+                let done = state.progress.playouts.saturating_sub(first.playouts);
                 let speed = done as f64 / since_first.as_secs_f64();
                 left.min((speed * end.saturating_sub(elapsed).as_secs_f64()) as u64)
             }
@@ -284,9 +297,9 @@ mod tests {
         let job = Job::new(History::default(), limits.clone(), SearchOptions::default());
         state.progress = Progress::new(&limits);
         let mut stopper = Stopper::new(&job);
-        assert!(!stopper.is_over(state, Duration::ZERO));
+        assert!(!stopper.update(state, Duration::ZERO));
         state.progress.playouts = 1000;
-        stopper.is_over(state, Duration::from_secs(5))
+        stopper.update(state, Duration::from_secs(5))
     }
 
     #[test]
@@ -369,7 +382,7 @@ mod tests {
             let mut is_over = false;
             for half_second in 0..=10 {
                 state.progress.playouts = half_second * 100;
-                is_over |= stopper.is_over(&mut state, Duration::from_millis(half_second * 500));
+                is_over |= stopper.update(&mut state, Duration::from_millis(half_second * 500));
                 // A few more visits with nearly the same distribution: no information gain.
                 let root = state.tree.root();
                 for slot in 0..children.len() as u8 {
@@ -448,7 +461,7 @@ mod tests {
             // 1000 visits a second: 5000 more at the second observation.
             [0, 5].map(|second| {
                 state.progress.playouts = 1000 * second;
-                stopper.is_over(&mut state, Duration::from_secs(second))
+                stopper.update(&mut state, Duration::from_secs(second))
             }) == [false, true]
         };
         for (first, by_visits, by_bound) in [
@@ -482,7 +495,7 @@ mod tests {
             let mut stopper = Stopper::new(&job);
             let mut observe = |playouts: u64| {
                 state.progress.playouts = playouts;
-                stopper.is_over(&mut state, Duration::from_millis(playouts))
+                stopper.update(&mut state, Duration::from_millis(playouts))
             };
             (1..=3)
                 .map(|batch| observe(batch * 100))
@@ -518,7 +531,7 @@ mod tests {
             let mut state =
                 SearchState::with_children(&[child(visits, Bounds::OPEN), child(9, Bounds::OPEN)]);
             state.tree.rule = rule;
-            Stopper::new(&job).is_over(&mut state, at)
+            Stopper::new(&job).update(&mut state, at)
         };
         let (half, before_the_end) = (seconds / 2, seconds - Duration::from_millis(500));
         assert!(observe(800_000, true, before_the_end));
@@ -552,11 +565,11 @@ mod tests {
             });
             let mut state = SearchState::with_children(&nodes);
             let mut stopper = Stopper::new(&job);
-            assert!(!stopper.is_over(&mut state, Duration::ZERO));
+            assert!(!stopper.update(&mut state, Duration::ZERO));
             // 1000 visits a second: the leader could still be overtaken.
             state.progress.playouts = at * 1000;
             for second in [4, 8, at] {
-                if stopper.is_over(&mut state, Duration::from_secs(second)) {
+                if stopper.update(&mut state, Duration::from_secs(second)) {
                     return true;
                 }
             }

@@ -18,12 +18,12 @@ use super::{
     error::Failure,
     expand::ExpandContext,
     job::{Clock, Job, StopSignal, SystemClock, stream},
-    outcome,
     params::SearchParams,
     report::{MoveStat, Outcome, Report},
     state::SearchState,
     stopper::Stopper,
     tree::{Tree, TreeFull},
+    view::SearchView,
     worker::Worker,
 };
 use crate::{
@@ -53,7 +53,7 @@ impl Shared {
 
     /// Checks whether the search is over, `elapsed` after its start. It never is before the root has its moves.
     pub fn check_limits(&mut self, elapsed: Duration) {
-        if self.state.is_root_expanded() && self.stopper.is_over(&mut self.state, elapsed) {
+        if self.state.is_root_expanded() && self.stopper.update(&mut self.state, elapsed) {
             self.is_over = true;
         }
     }
@@ -207,8 +207,8 @@ impl TreeSearch {
         self.view().preferred(&mut rng)
     }
 
-    fn view(&self) -> outcome::SearchView<'_> {
-        outcome::SearchView {
+    fn view(&self) -> SearchView<'_> {
+        SearchView {
             state: &self.shared.state,
             params: &self.params,
             job: &self.job,

@@ -21,11 +21,11 @@ use super::{
     error::{Failure, SearchError},
     expand::ExpandContext,
     job::{Clock, Job, StopSignal},
-    outcome::SearchView,
     params::SearchParams,
     report::{Outcome, Report, Reporter},
     tree::{Tree, TreeFull},
     tree_search::Shared,
+    view::SearchView,
     worker::Worker,
 };
 use crate::{
@@ -33,8 +33,8 @@ use crate::{
     threads,
 };
 
-/// Searches shorter than this, with a network that needs no batches, use a single thread: on a busy machine helper
-/// threads would wake up after the search has ended, and the answer would have to wait for them.
+/// Searches that may take at most this long, with a network that needs no batches, use a single thread: on a busy
+/// machine helper threads would wake up after the search has ended, and the answer would have to wait for them.
 const MIN_TIME_FOR_HELPERS: Duration = Duration::from_millis(10);
 
 /// Searches `job` on `tree` until a limit or `stop` ends it. The tree is re-rooted if the job's game continues the

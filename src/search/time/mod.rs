@@ -13,7 +13,7 @@ mod smooth;
 use std::time::Duration;
 
 use super::Limits;
-use crate::options::time_manager::TimeManagerChoice;
+use crate::options::time_manager::{Legacy, TimeManagerChoice};
 
 /// Maximum part of the clock for a single move, if other moves have to be made with it.
 const HARD_PART: f64 = 0.6;
@@ -177,7 +177,8 @@ impl ClockState {
 
     /// The number of moves that a game like this one usually still has.
     fn usual_moves(&self) -> f64 {
-        self.expected_moves(51.5, 7.0)
+        let usual = Legacy::default();
+        self.expected_moves(usual.midpoint_move, usual.steepness)
     }
 
     /// The number of moves that the clock has to last for, if a typical game has `midpoint` moves: after `p` moves `m

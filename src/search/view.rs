@@ -1,4 +1,4 @@
-//! Reports of a search: its progress while it runs, and the outcome at its end.
+//! A view of a search, and what is reported from it: its progress while it runs, and the outcome at its end.
 
 use std::time::Duration;
 
