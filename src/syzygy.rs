@@ -20,8 +20,9 @@ use crate::chess::{History, PackedMove};
 /// Separates folders in the `SyzygyPath` option.
 const SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
 
-/// Rank of a root move with a certain win; negative for a certain loss.
-const CERTAIN: i32 = 1000;
+/// Rank of a root move that the tables call a win; negative for a loss. It is certain where the move has a result: with
+/// WDL tables alone the fifty-move rule may spoil it.
+const TABLE_WIN: i32 = 1000;
 
 /// The last ply at which a win is not a draw by the 50-move rule.
 const LAST_PLY: u32 = 99;
@@ -62,7 +63,7 @@ impl TableMove {
 
     /// Whether it depends on the 50-move rule who wins, and the tables do not tell, because they have no distances.
     pub fn is_open(&self) -> bool {
-        self.rank.abs() == CERTAIN && self.result.is_none()
+        self.rank.abs() == TABLE_WIN && self.result.is_none()
     }
 }
 
@@ -302,8 +303,8 @@ impl Tables {
         };
         let rank = match result {
             // The fifty-move rule does not save it, and the search knows better which defence is the longest.
-            Some(-1) => -CERTAIN,
-            _ => rank(distance, rule50, is_zeroing),
+            Some(-1) => -TABLE_WIN,
+            _ => rank_by_distance(distance, rule50, is_zeroing),
         };
         Some(TableResult {
             rank,
@@ -315,18 +316,18 @@ impl Tables {
     fn by_wdl(&self, after: &Chess, is_zeroing: bool, rule50: i32) -> Option<TableResult> {
         if after.is_checkmate() {
             return Some(TableResult {
-                rank: CERTAIN,
+                rank: TABLE_WIN,
                 distance: 1,
                 result: Some(1),
             });
         }
         let wdl = -self.checked(self.tables.probe_wdl_after_zeroing(after))?;
         let (rank, sign) = match wdl {
-            Wdl::Win => (CERTAIN, 1),
+            Wdl::Win => (TABLE_WIN, 1),
             Wdl::CursedWin => (1, 0),
             Wdl::Draw => (0, 0),
             Wdl::BlessedLoss => (-1, 0),
-            Wdl::Loss => (-CERTAIN, -1),
+            Wdl::Loss => (-TABLE_WIN, -1),
         };
         // With some of the fifty moves used, a win may come too late. (So may one of exactly a hundred plies after a
         // move that begins to count, which only distances would tell.)
@@ -383,12 +384,12 @@ fn can_mate(position: &Chess) -> bool {
 
 /// Larger is better: certain wins, wins the 50-move rule may spoil, draws, losses it may save. (Certain losses come
 /// after these.)
-fn rank(distance: i32, rule50: i32, is_zeroing: bool) -> i32 {
+fn rank_by_distance(distance: i32, rule50: i32, is_zeroing: bool) -> i32 {
     let plies = distance.abs() + rule50;
     match distance.signum() {
-        1 if plies <= LAST_PLY as i32 || (is_zeroing && distance == 1) => CERTAIN,
-        1 => (CERTAIN - plies).max(1),
-        -1 => (plies - CERTAIN).min(-1),
+        1 if plies <= LAST_PLY as i32 || (is_zeroing && distance == 1) => TABLE_WIN,
+        1 => (TABLE_WIN - plies).max(1),
+        -1 => (plies - TABLE_WIN).min(-1),
         _ => 0,
     }
 }

@@ -138,7 +138,7 @@ impl Autopilot {
         }
         let unknown = resolved.without_rating.iter();
         unchanged.extend(unknown.map(|name| format!("{name} (no rating known)")));
-        if self.game.is_none() || (self.profiles.read_clock() && !self.is_searched) {
+        if self.game.is_none() || (self.profiles.depends_on_clock() && !self.is_searched) {
             // There is nothing to say before the game has a position, or before its clock is known.
             return (layer, None);
         }

@@ -189,10 +189,10 @@ pub struct Adjudicator<'r> {
     rules: &'r Rules,
     /// Number of plies that do not count for the length of the game.
     before: usize,
-    /// Number of plies for which White (above 0) or Black (below 0) was winning.
-    won: i64,
-    /// Number of plies for which the values were drawish.
-    level: u32,
+    /// Number of the last plies for which White (above 0) or Black (below 0) was winning.
+    win_streak: i64,
+    /// Number of the last plies for which the values were drawish.
+    draw_streak: u32,
 }
 
 impl<'r> Adjudicator<'r> {
@@ -206,8 +206,8 @@ impl<'r> Adjudicator<'r> {
         Adjudicator {
             rules,
             before: plies,
-            won: 0,
-            level: 0,
+            win_streak: 0,
+            draw_streak: 0,
         }
     }
 
@@ -219,13 +219,13 @@ impl<'r> Adjudicator<'r> {
             return by_rules;
         }
         if let Some(rule) = self.rules.win
-            && self.won.unsigned_abs() >= u64::from(rule.plies)
+            && self.win_streak.unsigned_abs() >= u64::from(rule.plies)
         {
-            let winner = Color::from_white(self.won > 0);
+            let winner = Color::from_white(self.win_streak > 0);
             return Some(Verdict::win(winner, Ending::AgreedWin));
         }
         if let Some(rule) = self.rules.draw
-            && self.level >= rule.plies
+            && self.draw_streak >= rule.plies
         {
             return Some(Verdict::draw(Ending::AgreedDraw));
         }
@@ -244,8 +244,12 @@ impl<'r> Adjudicator<'r> {
                 Some(value) if value <= -rule.value => -1,
                 _ => 0,
             };
-            let goes_on = decided * self.won > 0;
-            self.won = if goes_on { self.won + decided } else { decided };
+            let goes_on = decided * self.win_streak > 0;
+            self.win_streak = if goes_on {
+                self.win_streak + decided
+            } else {
+                decided
+            };
         }
         if let Some(rule) = self.rules.draw {
             let position = history.position();
@@ -253,7 +257,7 @@ impl<'r> Adjudicator<'r> {
             let number = position.fullmoves().get() - u32::from(position.turn() == Color::White);
             let is_late = number >= rule.from_move;
             let is_level = is_late && value.is_some_and(|value| value.abs() <= rule.value);
-            self.level = if is_level { self.level + 1 } else { 0 };
+            self.draw_streak = if is_level { self.draw_streak + 1 } else { 0 };
         }
     }
 

@@ -29,18 +29,18 @@ pub struct SubBatch {
     /// The positions.
     pub batch: Batch,
     /// Their indices in the whole batch.
-    pub of: Vec<usize>,
+    pub indices: Vec<usize>,
 }
 
 impl SubBatch {
     fn clear(&mut self) {
         self.batch.clear();
-        self.of.clear();
+        self.indices.clear();
     }
 
     /// Every evaluated position: its index in the whole batch, its value and its policy.
     pub fn evaluations(&self) -> impl Iterator<Item = (usize, Value, &[f32])> {
-        let places = self.of.iter().enumerate();
+        let places = self.indices.iter().enumerate();
         places.map(|(place, &index)| (index, self.batch.value(place), self.batch.policy(place)))
     }
 }
@@ -120,8 +120,8 @@ impl Batch {
         for (number, other) in other.parts.iter().enumerate() {
             let part = self.part(number);
             part.batch.append(&other.batch);
-            part.of
-                .extend(other.of.iter().map(|index| index + positions));
+            part.indices
+                .extend(other.indices.iter().map(|index| index + positions));
         }
     }
 

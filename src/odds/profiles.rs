@@ -27,11 +27,11 @@ static BUILT_IN_TEXT: &str = include_str!("profiles.toml");
 
 /// Sets DrawScore from the engine's point of view instead of White's.
 const OWN_DRAW_SCORE: &str = "OwnDrawScore";
-/// Stands for the nearest rating of the model of people in the name of a network, in hundreds.
+/// In the name of a network inside the program: stands for the nearest rating that its model of people has.
 const RATING: &str = "{rating}";
 /// Stands for the nearest rating of a Maia network in a file name.
 const MAIA: &str = "{maia}";
-/// The ratings of the Maia networks.
+/// The lowest and the highest rating of the Maia networks.
 const MAIA_RATINGS: [u32; 2] = [1100, 1900];
 
 /// The words of `colour`.
@@ -286,7 +286,7 @@ impl Profiles {
     }
 
     /// Whether a profile depends on the clock, which is known from the first search on.
-    pub fn read_clock(&self) -> bool {
+    pub fn depends_on_clock(&self) -> bool {
         self.0.iter().any(|profile| profile.clock.is_some())
     }
 

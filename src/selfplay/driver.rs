@@ -190,7 +190,7 @@ impl GamesWorker<'_> {
         evaluator: &dyn Evaluator,
         batch: &mut Batch,
     ) -> Result<()> {
-        let waits = |game: &&mut GameInPlay<'_>| game.evaluator() == Some(index);
+        let waits = |game: &&mut GameInPlay<'_>| game.evaluator_index() == Some(index);
         let mut waiting = games.iter_mut().filter(waits).peekable();
         while waiting.peek().is_some() {
             batch.clear();
@@ -233,7 +233,7 @@ impl GamesWorker<'_> {
                 return Ok(true);
             }
             self.apply(game, batch)?;
-            if game.evaluator() != Some(index) {
+            if game.evaluator_index() != Some(index) {
                 break;
             }
         }

@@ -101,7 +101,7 @@ impl<'p> GameInPlay<'p> {
     }
 
     /// The index of the evaluator that it waits for; `None` when it is over.
-    pub fn evaluator(&self) -> Option<usize> {
+    pub fn evaluator_index(&self) -> Option<usize> {
         let side = self.history.position().turn();
         self.search
             .as_ref()

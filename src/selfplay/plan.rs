@@ -208,7 +208,7 @@ impl Plan {
                 let modelled = side_of.filter(|_| player.networks.opponent.is_some());
                 let is_same = |(other, side): &(Contestant, Option<Color>)| {
                     let same_options = modelled.is_none() || player.options == other.options;
-                    *side == modelled && same_options && player.networks.are(&other.networks)
+                    *side == modelled && same_options && player.networks.same_as(&other.networks)
                 };
                 let known = made.iter().position(is_same);
                 player.evaluators[side.fold_wb(0, 1)] = known.unwrap_or(made.len());

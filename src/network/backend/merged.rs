@@ -303,7 +303,7 @@ mod tests {
             let mut whole = batch(keys.clone());
             let part = whole.part(0);
             part.batch = batch(keys.clone());
-            part.of.extend(0..part.batch.len());
+            part.indices.extend(0..part.batch.len());
             HashEvaluator.evaluate(&mut part.batch).unwrap();
             whole
         });
@@ -312,7 +312,7 @@ mod tests {
         merged.append(&second);
         let known = [&mut first, &mut second].map(|batch| evaluations(&batch.part(0).batch));
         let part = merged.part(0);
-        assert_eq!(part.of, (0..9).collect::<Vec<_>>());
+        assert_eq!(part.indices, (0..9).collect::<Vec<_>>());
         assert_eq!(evaluations(&part.batch), known.concat());
         assert!(part.batch.policy(8).iter().sum::<f32>() > 0.9);
     }

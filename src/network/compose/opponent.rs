@@ -99,7 +99,7 @@ impl Networks {
     }
 
     /// Whether these are the same networks, not others of equal weights.
-    pub fn are(&self, other: &Networks) -> bool {
+    pub fn same_as(&self, other: &Networks) -> bool {
         let pointers = |networks: &Networks| {
             let of = |network: &Arc<dyn Evaluator>| Arc::as_ptr(network).cast::<()>();
             (

@@ -85,13 +85,13 @@ fn record(
     priors: &[f32],
 ) {
     match added {
-        Added::Queued(_) => batch.part(queued).of.push(index),
+        Added::Queued(_) => batch.part(queued).indices.push(index),
         Added::Fetched(value) | Added::Computed(value) => {
             let known = batch.part(known);
             let place = known.batch.push(0, moves);
             known.batch.set_value(place, value);
             known.batch.policy_mut(place).1.copy_from_slice(priors);
-            known.of.push(index);
+            known.indices.push(index);
         }
     }
 }
@@ -198,7 +198,7 @@ impl SearchEvaluator {
         batch: &mut Batch,
     ) -> Result<(), EvaluateError> {
         let (mains, opponents) = parts.split_at(part::OPPONENT_QUEUED);
-        let evaluated: usize = mains.iter().map(|part| part.of.len()).sum();
+        let evaluated: usize = mains.iter().map(|part| part.indices.len()).sum();
         if evaluated != batch.len() {
             return Err(EvaluateError::Backend {
                 backend: "opponent",

@@ -255,7 +255,7 @@ pub fn file_of(weights: &str) -> Result<PathBuf, WeightsError> {
     match weights.trim() {
         AUTODISCOVER => discover(),
         path => {
-            check_is_file(path)?;
+            refuse_unknown_built_in(path)?;
             let file = PathBuf::from(path);
             match path.contains(char::REPLACEMENT_CHARACTER) && !file.exists() {
                 true => Err(WeightsError::NotUtf8(path.to_owned())),
@@ -277,7 +277,7 @@ pub fn discovered(path: &Path) -> Result<PathBuf, WeightsError> {
 }
 
 /// Checks that a name that is none of a network inside the program is not meant for one.
-fn check_is_file(name: &str) -> Result<(), WeightsError> {
+fn refuse_unknown_built_in(name: &str) -> Result<(), WeightsError> {
     match built_in::is_wrong_name(name) {
         true => Err(WeightsError::WrongBuiltIn(name.to_owned())),
         false => Ok(()),
@@ -302,7 +302,7 @@ pub fn built_in_model(path: &Path) -> Result<Option<&'static [u8]>, WeightsError
     };
     let found = built_in_bytes(name)?;
     if found.is_none() {
-        check_is_file(name)?;
+        refuse_unknown_built_in(name)?;
     }
     Ok(found)
 }
