@@ -3,8 +3,8 @@
 use shakmaty::Color;
 
 use super::{
-    record::{LineRecord, PositionRecord},
-    review::{GameReview, ReviewedMove, best_objectively, objective_wdl, wl},
+    record::PositionRecord,
+    review::{GameReview, ReviewedMove, best_objectively, objective_mate, wl},
 };
 use crate::{
     pgn::write::{GameText, white_eval, white_wdl},
@@ -25,6 +25,9 @@ pub fn annotated_pgn(review: &GameReview) -> String {
             };
             tags.push((name, value.clone()));
         }
+    }
+    if game.tag("Result").is_none() {
+        tags.push(("Result", game.result.clone()));
     }
     tags.push(("Annotator", format!("Scorn {VERSION}")));
     let glyph =
@@ -54,11 +57,7 @@ pub fn annotated_pgn(review: &GameReview) -> String {
 /// player rated 1900). It falls into the trap.`
 fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>, times: &str) -> String {
     let mut parts = Vec::new();
-    if let Some(line) = after.and_then(best_objectively) {
-        let turn = !reviewed.turn;
-        parts.push(format!("[%eval {}]", eval(line, turn)));
-        parts.push(format!("[%wdl {}]", white_wdl(objective_wdl(line), turn)));
-    }
+    parts.extend(after.and_then(|after| marks(after, !reviewed.turn)));
     if !times.is_empty() {
         parts.push(times.to_owned());
     }
@@ -72,11 +71,10 @@ fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>, times: &str)
     parts.join(" ")
 }
 
-/// The evaluation for White, in pawns or moves to mate.
-fn eval(line: &LineRecord, turn: Color) -> String {
-    let mate = line
-        .objective
-        .as_ref()
-        .map_or(line.mate, |found| found.mate);
-    white_eval(wl(objective_wdl(line)), mate, turn)
+/// The evaluation of a position for White: `[%eval 0.58] [%wdl 402,420,178]`.
+fn marks(record: &PositionRecord, turn: Color) -> Option<String> {
+    let line = best_objectively(record)?;
+    let wdl = record.objective_wdl(line)?;
+    let eval = white_eval(wl(wdl), objective_mate(line), turn);
+    Some(format!("[%eval {eval}] [%wdl {}]", white_wdl(wdl, turn)))
 }

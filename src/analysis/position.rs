@@ -13,7 +13,7 @@ use super::{
     input::Item,
     opponents::Opponents,
     record::{MIN_VISIT_SHARE, PositionRecord, SolutionRecord, first_san},
-    review,
+    review::{self, Evaluation},
     traps::{self, MistakeRecord, TrapRecord},
 };
 use crate::{
@@ -23,7 +23,6 @@ use crate::{
         setup,
     },
     hashing::mix,
-    network::Value,
     odds::Signature,
     options::{ContemptMode, Options},
     player::{Player, contempt_side},
@@ -76,6 +75,12 @@ impl Study {
     /// W-L of the position for the side to move against best play; `None` if the game is over.
     fn value(&self) -> Option<f32> {
         best_value(&self.outcome)
+    }
+
+    /// The best line; `None` if the game is over.
+    fn best_line(&self) -> Option<&PvLine> {
+        self.outcome.best?;
+        self.outcome.report.lines.first()
     }
 
     fn worth(&self) -> f32 {
@@ -323,24 +328,25 @@ impl Analyzer {
         Ok(Study { outcome, mistake })
     }
 
-    /// Studies the next positions of the game, at most `count`, and keeps them. Returns the value of the first one for
-    /// its side to move, as far as they show it.
-    fn study_following(&mut self, item: &Item, count: usize) -> Result<Option<f32>> {
+    /// Studies the next positions of the game, at most `count`, and keeps them. Returns the evaluation of the first one
+    /// for its side to move, as far as they show it.
+    fn study_following(&mut self, item: &Item, count: usize) -> Result<Option<Evaluation>> {
         let mut following = Vec::new();
         for history in item.following(count) {
             following.push((path_key(&history), self.study(item, &history)?));
         }
-        let values = following.iter().map(|(_, study)| study.value());
-        let value = review::value_of_line(values.collect());
+        let lines = following.iter().map(|(_, study)| study.best_line());
+        let found = lines.map(|line| line.map(Evaluation::of)).collect();
+        let found = review::value_of_line(found);
         self.following = following;
-        Ok(value)
+        Ok(found)
     }
 
     /// The study of a position in a game that is reviewed, by a longer search of other moves if the played move is its
-    /// best one and the searches after it found that this move loses. Keeps the studies of the positions after the
-    /// played move.
+    /// best one and the searches after it found that this move loses. A played move that the search hardly visited has
+    /// the value of the next position. Keeps the studies of the positions after the played move.
     fn reviewed_study(&mut self, item: &Item) -> Result<Study> {
-        let study = self.study(item, &item.history)?;
+        let mut study = self.study(item, &item.history)?;
         let reply = self.study_following(item, LOOKED_AT)?;
         let lines = &study.outcome.report.lines;
         let best = lines.first().and_then(|line| line.pv.first());
@@ -348,23 +354,54 @@ impl Analyzer {
         let drop = study
             .value()
             .zip(reply)
-            .map(|(before, reply)| before + reply);
+            .map(|(before, reply)| before + reply.value.wl);
         let (Some(reply), true) = (reply, is_best && drop.is_some_and(|drop| drop >= MAX_DROP))
         else {
+            self.take_value_of_next(item, &mut study.outcome.report);
             return Ok(study);
         };
-        match self.with_other_moves(item, &study, -reply)? {
+        let found = reply.before_move();
+        match self.with_other_moves(item, &study, found)? {
             Some(outcome) => {
-                let corrected = item.played.map(|m| (m, -reply));
+                let corrected = item.played.map(|m| (m, found.value.wl));
                 self.study_of(item, &item.history, outcome, corrected)
             }
             None => Ok(study),
         }
     }
 
-    /// The outcome of a longer search of all moves but the best one, which is worth this W-L only: what the search has
+    /// Gives the line of the played move, if the search of the position hardly visited it, the value that the search of
+    /// the next position found.
+    fn take_value_of_next(&self, item: &Item, report: &mut Report) {
+        let least = MIN_KNOWN_SHARE * report.nodes as f64;
+        let is_known = |line: &PvLine| match line.nodes {
+            0 => !line.is_guess(),
+            nodes => line.score != Score::Open || nodes as f64 >= least,
+        };
+        // The first line is the best one.
+        let mut lines = report.lines.iter_mut().skip(1);
+        let line = lines.find(|line| line.pv.first() == item.played.as_ref());
+        let next = self.following.first().map(|(_, study)| study);
+        let (Some(line), Some(next)) = (line.filter(|line| !is_known(line)), next) else {
+            return;
+        };
+        if let Some(reply) = next.best_line() {
+            let Evaluation { value, score } = Evaluation::of(reply).before_move();
+            line.pv.truncate(1);
+            line.pv.extend(&reply.pv);
+            (line.value, line.score) = (value, score);
+            line.nodes = next.outcome.report.nodes;
+        }
+    }
+
+    /// The outcome of a longer search of all moves but the best one, which is worth this only: what the search has
     /// overlooked once, it would overlook again. `None` if there are no others.
-    fn with_other_moves(&self, item: &Item, study: &Study, wl: f32) -> Result<Option<Outcome>> {
+    fn with_other_moves(
+        &self,
+        item: &Item,
+        study: &Study,
+        found: Evaluation,
+    ) -> Result<Option<Outcome>> {
         let Some(overrated) = study.outcome.report.lines.first() else {
             return Ok(None);
         };
@@ -376,18 +413,13 @@ impl Analyzer {
         let mut outcome = self.plain_search(&item.history, &others, CONFIRMING)?;
         let lines = &mut outcome.report.lines;
         // The others are in the order of their visits. The first one stays the best, unless this one is better.
-        let place = lines.iter().position(|line| line.value.wl < wl);
+        let place = lines.iter().position(|line| line.value.wl < found.value.wl);
         let place = place.unwrap_or(lines.len());
-        let value = Value {
-            wl,
-            d: overrated.value.d.min(1.0 - wl.abs()),
-            ..overrated.value
-        };
         lines.insert(
             place,
             PvLine {
-                value,
-                score: Score::Open,
+                value: found.value,
+                score: found.score,
                 ..overrated.clone()
             },
         );

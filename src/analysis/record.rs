@@ -85,9 +85,11 @@ pub struct LineRecord {
     /// Moves to mate; negative when being mated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mate: Option<i32>,
-    /// Probabilities of win, draw and loss, in per mille.
-    pub wdl: [u32; 3],
-    /// The values against best replies, if search-contempt is on.
+    /// Probabilities of win, draw and loss, in per mille; absent if no search has visited the move and nothing is
+    /// certain about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wdl: Option<[u32; 3]>,
+    /// The values against best replies, if search-contempt is on and the plain search has visited the move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveRecord>,
     /// Visits of the first move.
@@ -112,7 +114,7 @@ pub struct ObjectiveRecord {
     pub wdl: [u32; 3],
     /// By how much the practical W-L is higher, for the side to move.
     pub gain: f32,
-    /// Visits of the first move in that search; 0 if its value is only an estimate.
+    /// Visits of the first move in that search; 0 if its result is certain without them.
     pub nodes: u64,
 }
 
@@ -138,6 +140,20 @@ pub struct MoveRecord {
 }
 
 impl PositionRecord {
+    /// Whether there are values against best replies beside the practical ones.
+    pub fn has_practical_values(&self) -> bool {
+        self.lines.iter().any(|line| line.objective.is_some())
+    }
+
+    /// Win, draw and loss of one of the lines against best replies, in per mille, if they are known.
+    pub fn objective_wdl(&self, line: &LineRecord) -> Option<[u32; 3]> {
+        match &line.objective {
+            Some(found) => Some(found.wdl),
+            None if self.has_practical_values() => None,
+            None => line.wdl,
+        }
+    }
+
     /// A record without a result.
     #[cfg(test)]
     pub fn empty(item: &Item) -> PositionRecord {
@@ -183,7 +199,8 @@ impl PositionRecord {
         };
         let text = |m: PackedMove| setup::move_text(position, m, chess960);
         let wl = report.lines.first().map_or(0.0, |line| {
-            practical(line, objective_of(plain, line)).value.wl
+            let known = practical(line, objective_of(plain, line));
+            known.unwrap_or(line).value.wl
         });
         PositionRecord {
             name: item.name.clone(),
@@ -214,17 +231,22 @@ impl PositionRecord {
     }
 }
 
-/// The line of a plain search with the same first move.
+/// The line of a plain search with the same first move, if that search knows its value.
 fn objective_of<'a>(plain: Option<&'a Report>, line: &PvLine) -> Option<&'a PvLine> {
-    let mut lines = plain?.lines.iter();
-    lines.find(|other| other.pv.first() == line.pv.first())
+    let mut lines = plain?.lines.iter().enumerate();
+    let (index, found) = lines.find(|(_, other)| other.pv.first() == line.pv.first())?;
+    // The first line has at least the value of the position.
+    (index == 0 || !found.is_guess()).then_some(found)
 }
 
 /// The line that has the practical value: `line`, unless the one against best replies is worth more. The side that
-/// moves may also play for best replies, so the practical value is at least that.
-fn practical<'a>(line: &'a PvLine, objective: Option<&'a PvLine>) -> &'a PvLine {
-    let is_higher = |objective: &&PvLine| objective.value.wl > line.value.wl;
-    objective.filter(is_higher).unwrap_or(line)
+/// moves may also play for best replies, so the practical value is at least that. `None` if neither is known.
+fn practical<'a>(line: &'a PvLine, objective: Option<&'a PvLine>) -> Option<&'a PvLine> {
+    let known = Some(line).filter(|line| !line.is_guess());
+    match (known, objective) {
+        (Some(line), Some(objective)) if objective.value.wl > line.value.wl => Some(objective),
+        (known, objective) => known.or(objective),
+    }
 }
 
 /// The lines of a record: those of the search, and of a plain one the best line and that of the played move.
@@ -266,7 +288,15 @@ fn lines(
             },
         }
     });
-    report.lines.iter().map(record).chain(added).collect()
+    // The first line has at least the value of the position.
+    let first = |(index, line): (usize, &PvLine)| match index {
+        0 if practical(line, objective_of(plain, line)).is_none() => {
+            LineRecord::valued(position, line, Some(line), None, options)
+        }
+        _ => record(line),
+    };
+    let own = report.lines.iter().enumerate().map(first);
+    own.chain(added).collect()
 }
 
 impl LineRecord {
@@ -276,18 +306,29 @@ impl LineRecord {
         objective: Option<&PvLine>,
         options: &Options,
     ) -> LineRecord {
+        let practical = practical(line, objective);
+        LineRecord::valued(position, line, practical, objective, options)
+    }
+
+    /// The record of `line` with these values, as far as they are known.
+    fn valued(
+        position: &Chess,
+        line: &PvLine,
+        practical: Option<&PvLine>,
+        objective: Option<&PvLine>,
+        options: &Options,
+    ) -> LineRecord {
         let style = info::Style { position, options };
         let score = |line: &PvLine| match line.score {
             Score::Mate(moves) => (None, Some(moves)),
             _ => (Some(style.score(line.value)), None),
         };
-        let practical = practical(line, objective);
-        let (own_score, mate) = score(practical);
+        let (own_score, mate) = practical.map_or((None, None), score);
         LineRecord {
             score: own_score,
             mate,
-            wdl: wdl::per_mille(practical.value),
-            objective: objective.map(|objective| {
+            wdl: practical.map(|line| wdl::per_mille(line.value)),
+            objective: practical.zip(objective).map(|(practical, objective)| {
                 let (score, mate) = score(objective);
                 ObjectiveRecord {
                     score,
@@ -308,13 +349,9 @@ impl LineRecord {
         score_text(self.mate, self.score)
     }
 
-    /// Whether no search has visited the move, and neither a proof nor tablebases give its result: its values are the
-    /// network's guess.
-    pub fn is_guess(&self) -> bool {
-        let objective = self.objective.as_ref();
-        let (nodes, mate) = objective.map_or((0, None), |found| (found.nodes, found.mate));
-        let wdl = objective.map_or(self.wdl, |found| found.wdl);
-        self.nodes + nodes == 0 && self.mate.or(mate).is_none() && !wdl.contains(&1000)
+    /// Whether the result is certain by a proof or tablebases.
+    pub fn is_certain(&self) -> bool {
+        self.mate.is_some() || self.wdl.is_some_and(|wdl| wdl.contains(&1000))
     }
 }
 

@@ -8,7 +8,8 @@ use shakmaty::{Color, EnPassantMode, fen::Fen};
 use super::{
     record::{LineRecord, PositionRecord},
     review::{
-        GameReview, Judgement, ReviewedMove, TrapMoment, best_objectively, objective_wdl, values,
+        GameReview, Judgement, ReviewedMove, TrapMoment, best_objectively, objective_mate,
+        objective_wl,
     },
 };
 use crate::{
@@ -67,8 +68,8 @@ fn as_script(module: &str) -> Option<String> {
 
 /// Whether there was a search beside the plain one.
 fn has_practical_values(review: &GameReview) -> bool {
-    let mut lines = review.moves.iter().flat_map(|m| &m.record.lines);
-    lines.any(|line| line.objective.is_some())
+    let mut records = review.moves.iter().map(|m| &m.record);
+    records.any(PositionRecord::has_practical_values)
 }
 
 fn game(review: &GameReview) -> Value {
@@ -128,35 +129,36 @@ fn reviewed_move(reviewed: &ReviewedMove) -> Value {
 }
 
 /// Lines, the best one first: moves in UCI's notation and in SAN, chances of White and Black against the likely
-/// replies (0 if they are not known), those against best replies, White's moves to mate or 0.
+/// replies and those against best replies (0 if they are not known), White's moves to mate or 0.
 fn lines(record: &PositionRecord, turn: Color) -> Vec<Value> {
     // Draws follow from wins and losses.
     let white = |[win, _, loss]: [u32; 3]| turn.fold_wb([win, loss], [loss, win]);
     let line = |line: &LineRecord| {
         let shown = |moves: &[String]| moves[..moves.len().min(LINE_MOVES)].join(" ");
-        let objective = line.objective.as_ref();
-        let mate = objective.map_or(line.mate, |found| found.mate);
-        let practical = match line.nodes > 0 && objective.is_some() {
-            true => json!(white(line.wdl)),
-            false => json!(0),
-        };
+        let chances = |wdl: Option<[u32; 3]>| wdl.map_or(json!(0), |wdl| json!(white(wdl)));
+        let has_practical = record.has_practical_values() && (line.nodes > 0 || line.is_certain());
         json!([
             shown(&line.pv),
             shown(&line.san),
-            practical,
-            white(objective_wdl(line)),
-            turn.fold_wb(1, -1) * mate.unwrap_or(0),
+            chances(line.wdl.filter(|_| has_practical)),
+            chances(record.objective_wdl(line)),
+            turn.fold_wb(1, -1) * objective_mate(line).unwrap_or(0),
         ])
     };
     let best = best_objectively(record);
-    let is_guess = |line: &LineRecord| line.is_guess() && line.pv.first() != record.played.as_ref();
+    // The values of a move that no search has visited are not known.
+    let is_shown = |line: &LineRecord| {
+        let is_played = line.pv.first() == record.played.as_ref();
+        is_played || line.wdl.is_some() || line.objective.is_some()
+    };
     let is_best = |other: &&LineRecord| best.is_some_and(|best| std::ptr::eq(best, *other));
     let mut others: Vec<&LineRecord> = record
         .lines
         .iter()
-        .filter(|other| !is_best(other) && !is_guess(other))
+        .filter(|other| !is_best(other) && is_shown(other))
         .collect();
-    others.sort_by(|a, b| values(b).1.total_cmp(&values(a).1));
+    let value = |line: &LineRecord| objective_wl(record, line).unwrap_or(f32::NEG_INFINITY);
+    others.sort_by(|a, b| value(b).total_cmp(&value(a)));
     best.into_iter().chain(others).map(line).collect()
 }
 

@@ -17,6 +17,8 @@ use super::{
 use crate::{
     chess::{History, PackedMove},
     game::adjudicate,
+    network::Value,
+    search::{PvLine, Score},
 };
 
 /// Minimum loss of lichess's winning chances (0 to 2) of an inaccuracy, a mistake and a blunder, as on lichess.
@@ -156,14 +158,9 @@ pub(super) fn wl(wdl: [u32; 3]) -> f32 {
     (wdl[0] as f32 - wdl[2] as f32) / 1000.0
 }
 
-/// The practical and the objective W-L of a line, for the side to move.
-pub fn values(line: &LineRecord) -> (f32, f32) {
-    let practical = wl(line.wdl);
-    let objective = line.objective.as_ref();
-    (
-        practical,
-        objective.map_or(practical, |found| wl(found.wdl)),
-    )
+/// W-L of one of the lines of a position against best replies, for the side to move, if it is known.
+pub(super) fn objective_wl(record: &PositionRecord, line: &LineRecord) -> Option<f32> {
+    record.objective_wdl(line).map(wl)
 }
 
 /// The line that is best against best replies.
@@ -177,36 +174,73 @@ pub(super) fn best_objectively(record: &PositionRecord) -> Option<&LineRecord> {
 
 /// The value of a position for its side to move.
 fn objective(record: &PositionRecord) -> Option<f32> {
-    best_objectively(record).map(|line| values(line).1)
+    best_objectively(record).and_then(|line| objective_wl(record, line))
+}
+
+/// The moves to mate of a line against best replies, if there is a mate.
+pub(super) fn objective_mate(line: &LineRecord) -> Option<i32> {
+    let objective = line.objective.as_ref();
+    objective.map_or(line.mate, |found| found.mate)
 }
 
 /// Whether the side to move mates against every reply.
 fn mates(record: &PositionRecord) -> bool {
-    let line = best_objectively(record);
-    let mate = line.and_then(|line| {
-        line.objective
-            .as_ref()
-            .map_or(line.mate, |found| found.mate)
-    });
+    let mate = best_objectively(record).and_then(objective_mate);
     mate.is_some_and(|mate| mate > 0)
 }
 
-/// Whether a search overlooked how good a position is: by W-L of `best`, where the next position shows `found`.
-fn is_overlooked(best: f32, found: f32) -> bool {
-    found - best >= MIN_OVERLOOKED
+/// What a search found of a position, for its side to move.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Evaluation {
+    pub value: Value,
+    pub score: Score,
+}
+
+impl Evaluation {
+    /// That of a line.
+    pub fn of(line: &PvLine) -> Evaluation {
+        Evaluation {
+            value: line.value,
+            score: line.score,
+        }
+    }
+
+    /// That of the move that led to the position, for the side that made it.
+    pub fn before_move(self) -> Evaluation {
+        let Value { wl, d, m } = self.value;
+        Evaluation {
+            value: Value {
+                wl: -wl,
+                d,
+                m: m + 1.0,
+            },
+            score: self.score.before_move(),
+        }
+    }
+
+    fn mates(self) -> bool {
+        matches!(self.score, Score::Mate(moves) if moves > 0)
+    }
+}
+
+/// Whether a search overlooked how good a position is: by W-L of `best`, where the next position shows `found`. A mate
+/// that only the next position shows is always news: near a win W-L can hardly rise.
+fn is_overlooked(best: f32, found: f32, shows_mate: bool) -> bool {
+    shows_mate || found - best >= MIN_OVERLOOKED
 }
 
 /// The value of the first of successive positions of a game, given the values that a search found of each, for its side
 /// to move: what the next one shows counts if it is clearly more. `None` stands for a position that is over.
-pub(super) fn value_of_line(values: Vec<Option<f32>>) -> Option<f32> {
+pub(super) fn value_of_line(values: Vec<Option<Evaluation>>) -> Option<Evaluation> {
     let mut backwards = values.into_iter().rev();
     let last = backwards.next()?;
-    backwards.fold(last, |next, value| {
-        let (value, by_next) = (value?, -next.unwrap_or(f32::INFINITY));
-        Some(match is_overlooked(value, by_next) {
-            true => by_next,
-            false => value,
-        })
+    backwards.fold(last, |next, own| {
+        let (own, by_next) = (own?, next.map(Evaluation::before_move));
+        let is_news = |by_next: &Evaluation| {
+            let shows_mate = by_next.mates() && !own.mates();
+            is_overlooked(own.value.wl, by_next.value.wl, shows_mate)
+        };
+        by_next.filter(is_news).or(Some(own))
     })
 }
 
@@ -265,10 +299,10 @@ impl ReviewedMove {
         }
         let others = self.record.lines.iter();
         let others = others.filter(|line| line.pv.first() != Some(&self.uci));
-        others.reduce(|best, line| match values(line).1 > values(best).1 {
-            true => line,
-            false => best,
-        })
+        let known = others.filter_map(|line| Some((objective_wl(&self.record, line)?, line)));
+        // The first one of equal ones.
+        let best = known.reduce(|best, other| if other.0 > best.0 { other } else { best });
+        best.map(|(_, line)| line)
     }
 
     /// The move's loss of W-L, if the next position has this value for the other side. A proof of mate in that
@@ -276,7 +310,8 @@ impl ReviewedMove {
     fn loss(&self, after: Option<f32>, is_mated: bool) -> Option<f32> {
         let after = after.or(self.end_value)?;
         self.objective()?;
-        let other = self.best_other_line().map(|line| values(line).1);
+        let other = self.best_other_line();
+        let other = other.and_then(|line| objective_wl(&self.record, line));
         Some(match other {
             Some(other) if is_mated || !self.is_best() => (other + after).max(0.0),
             // There was nothing better.
@@ -325,17 +360,20 @@ impl ReviewedMove {
     }
 
     /// Gives the line of the played move what the search after it found, which had more visits: its best line, and its
-    /// value against best replies. If that is clearly more than the value of the position, the move is the best one.
+    /// value against best replies. If that is clearly more than the value of the position, or a mate of which the
+    /// search of the position did not know, the move is the best one.
     fn take_line_of_next(&mut self, next: &PositionRecord) {
         let Some(line) = best_objectively(next) else {
             return;
         };
-        let [win, draw, loss] = objective_wdl(line);
-        let objective = line.objective.as_ref();
-        let mate = objective.map_or(line.mate, |found| found.mate);
+        let Some([win, draw, loss]) = next.objective_wdl(line) else {
+            return;
+        };
+        let mate = objective_mate(line);
         let found = wl([loss, draw, win]);
+        let shows_mate = mate.is_some_and(|mate| mate < 0) && !mates(&self.record);
         let best = self.objective();
-        let is_overlooked = best.is_some_and(|best| is_overlooked(best, found));
+        let is_overlooked = best.is_some_and(|best| is_overlooked(best, found, shows_mate));
         let after = |own: &String, rest: &[String]| {
             let moves = iter::once(own).chain(rest).take(MAX_LINE);
             moves.cloned().collect()
@@ -345,7 +383,7 @@ impl ReviewedMove {
             score: None,
             // The winner's moves are counted; if the winner made the move, it is one more.
             mate: mate.map(|n| if n > 0 { -n } else { 1 - n }),
-            wdl: [loss, draw, win],
+            wdl: Some([loss, draw, win]),
             objective: None,
             nodes: next.nodes,
             pv: after(&self.uci, &line.pv),
@@ -362,7 +400,7 @@ impl ReviewedMove {
         let line = LineRecord {
             score: None,
             mate: is_mate.then_some(1),
-            wdl: if is_mate { [1000, 0, 0] } else { [0, 1000, 0] },
+            wdl: Some(if is_mate { [1000, 0, 0] } else { [0, 1000, 0] }),
             objective: None,
             nodes: 1,
             pv: vec![self.uci.clone()],
@@ -380,33 +418,39 @@ impl ReviewedMove {
             return;
         }
         let is_kept = self.is_best() && !is_overlooked;
+        let has_practical_values = self.record.has_practical_values();
         if is_overlooked {
             self.record.objective_best = Some(self.uci.clone());
         }
-        let mut lines = self.record.lines.iter_mut();
-        let Some(line) = lines.find(|line| line.pv.first() == Some(&self.uci)) else {
+        let lines = &mut self.record.lines;
+        let is_played = |line: &LineRecord| line.pv.first() == Some(&self.uci);
+        let index = lines.iter().position(is_played).unwrap_or_else(|| {
             // Without search-contempt there are only the best lines.
-            self.record.lines.push(found);
-            return;
-        };
+            lines.push(LineRecord {
+                nodes: 0,
+                ..found.clone()
+            });
+            lines.len() - 1
+        });
+        let line = &mut lines[index];
         (line.pv, line.san) = (found.pv, found.san);
         if is_kept {
             return;
         }
-        if line.objective.is_none() || wl(line.wdl) < wl(found.wdl) {
+        let (by_found, practical) = (found.wdl.map_or(0.0, wl), line.wdl.map(wl));
+        if !has_practical_values || practical.is_none_or(|practical| practical < by_found) {
             (line.wdl, line.mate, line.score) = (found.wdl, found.mate, found.score);
         }
-        match &mut line.objective {
-            Some(objective) => {
-                *objective = ObjectiveRecord {
-                    score: found.score,
-                    mate: found.mate,
-                    wdl: found.wdl,
-                    gain: wl(line.wdl) - wl(found.wdl),
-                    nodes: found.nodes,
-                }
-            }
-            None => line.nodes = found.nodes,
+        if has_practical_values {
+            line.objective = found.wdl.map(|wdl| ObjectiveRecord {
+                score: found.score,
+                mate: found.mate,
+                wdl,
+                gain: practical.map_or(0.0, |practical| (practical - by_found).max(0.0)),
+                nodes: found.nodes,
+            });
+        } else {
+            line.nodes = found.nodes;
         }
     }
 
@@ -423,11 +467,6 @@ impl ReviewedMove {
         }
         Some(text)
     }
-}
-
-/// Win, draw and loss of a line against best replies, in per mille.
-pub(super) fn objective_wdl(line: &LineRecord) -> [u32; 3] {
-    line.objective.as_ref().map_or(line.wdl, |found| found.wdl)
 }
 
 /// Collects the games of an analysis, position by position.
@@ -559,7 +598,7 @@ mod tests {
         LineRecord {
             score: Some(0),
             mate: None,
-            wdl: [500, 300, 200],
+            wdl: Some([500, 300, 200]),
             objective: Some(ObjectiveRecord {
                 score: Some(0),
                 mate: None,
@@ -695,7 +734,7 @@ mod tests {
         let reviewed = &review.moves[0];
         assert_eq!(reviewed.loss, Some(1.0));
         let played = played_line(reviewed);
-        assert_eq!(objective_wdl(played), [0, 1000, 0]);
+        assert_eq!(played.objective.as_ref().unwrap().wdl, [0, 1000, 0]);
     }
 
     #[test]
@@ -712,8 +751,8 @@ mod tests {
         assert_eq!(moves[1].judgement, Some(Judgement::Mistake));
         assert!((moves[1].loss.unwrap() - 0.6).abs() < 1e-5);
         let played = played_line(&moves[1]);
-        assert_eq!(objective_wdl(played), [100, 200, 700]);
-        assert_eq!(played.wdl, [500, 300, 200]);
+        assert_eq!(played.objective.as_ref().unwrap().wdl, [100, 200, 700]);
+        assert_eq!(played.wdl, Some([500, 300, 200]));
         assert_eq!(moves[0].san, "e4");
         assert!(moves[1].fen_after.starts_with("rnbqkbnr/pppp1ppp/8/4p3/"));
         let [white, black] = review.accuracy.map(Option::unwrap);
@@ -766,7 +805,7 @@ mod tests {
     #[test]
     fn without_search_contempt_the_played_move_has_a_line_too() {
         let plain = |m: &str, wdl: [u32; 3]| LineRecord {
-            wdl,
+            wdl: Some(wdl),
             objective: None,
             ..line(m, wdl)
         };
@@ -777,7 +816,10 @@ mod tests {
             let review = without_traps(vec![before, vec![plain("e7e5", [700, 200, 100])]]);
             let reviewed = &review.moves[0];
             let played = played_line(reviewed);
-            assert_eq!((played.wdl, &*played.pv[1]), ([100, 200, 700], "e7e5"));
+            assert_eq!(
+                (played.wdl, &*played.pv[1]),
+                (Some([100, 200, 700]), "e7e5")
+            );
             assert!(played.objective.is_none());
             assert_eq!(reviewed.judgement, Some(Judgement::Mistake));
         }
@@ -796,14 +838,23 @@ mod tests {
         reviewer.add(&item, record);
         let review = reviewer.finish().remove(0);
         let played = played_line(&review.moves[0]);
-        assert_eq!((played.mate, played.wdl), (Some(1), [1000, 0, 0]));
+        assert_eq!((played.mate, played.wdl), (Some(1), Some([1000, 0, 0])));
         assert_eq!(played.san, ["Qg7#"]);
         assert_eq!(review.moves[0].loss, Some(0.0));
     }
 
     #[test]
     fn what_the_next_positions_show_counts_where_it_is_clearly_more() {
-        let value = |values: &[f32]| value_of_line(values.iter().copied().map(Some).collect());
+        let of = |wl: f32| Evaluation {
+            value: Value {
+                wl,
+                d: 0.5 - wl.abs() / 2.0,
+                m: 20.0,
+            },
+            score: Score::Open,
+        };
+        let found = |values: &[f32]| value_of_line(values.iter().map(|&wl| Some(of(wl))).collect());
+        let value = |values: &[f32]| found(values).map(|found| found.value.wl);
         assert_eq!(value(&[]), None);
         assert_eq!(value(&[0.3]), Some(0.3));
         assert_eq!(value(&[0.3, -0.35]), Some(0.3), "within the error");
@@ -814,7 +865,64 @@ mod tests {
         assert_eq!(value(&[0.3, -0.9, 0.2]), Some(0.3));
         assert_eq!(value(&[0.3, 0.1, -0.9]), Some(0.3));
         // The game is over after the first move.
-        assert_eq!(value_of_line(vec![Some(0.3), None]), Some(0.3));
+        assert_eq!(value_of_line(vec![Some(of(0.3)), None]), Some(of(0.3)));
+        // Draws are as likely as the next position says.
+        let by_next = found(&[0.3, -0.5]).unwrap();
+        assert_eq!((by_next.value.d, by_next.value.m), (0.25, 21.0));
+        // A mate is always news.
+        let mate = |moves: i32| Evaluation {
+            score: Score::Mate(moves),
+            ..of(moves.signum() as f32)
+        };
+        let mated = value_of_line(vec![Some(of(0.95)), Some(mate(-3))]).unwrap();
+        assert_eq!((mated.value.wl, mated.score), (1.0, Score::Mate(4)));
+        let shorter = value_of_line(vec![Some(mate(2)), Some(mate(-3))]);
+        assert_eq!(shorter, Some(mate(2)));
+    }
+
+    #[test]
+    fn a_mate_that_the_next_position_shows_counts_near_a_win() {
+        const WON: [u32; 3] = [950, 40, 10];
+        let review = |before: Vec<LineRecord>| {
+            let reply = with_mate(line("e7e5", [0, 0, 1000]), -3);
+            without_traps(vec![before, vec![reply]]).moves.remove(0)
+        };
+        for before in [
+            vec![line("d2d4", WON), line("e2e4", [900, 90, 10])],
+            vec![line("e2e4", WON), line("d2d4", EVEN)],
+        ] {
+            let reviewed = review(before);
+            let best = best_objectively(&reviewed.record).unwrap();
+            assert_eq!((&*best.pv[0], objective_mate(best)), ("e2e4", Some(4)));
+            assert_eq!((reviewed.loss, reviewed.judgement), (Some(0.0), None));
+        }
+        // Another mate is as good.
+        let known = with_mate(line("d2d4", [1000, 0, 0]), 2);
+        let reviewed = review(vec![known, line("e2e4", WON)]);
+        assert_eq!(best_objectively(&reviewed.record).unwrap().pv, ["d2d4"]);
+        assert_eq!(objective_mate(played_line(&reviewed)), Some(4));
+    }
+
+    #[test]
+    fn a_move_whose_value_is_not_known_is_no_alternative() {
+        let unknown = |m: &str| LineRecord {
+            objective: None,
+            ..line(m, EVEN)
+        };
+        let before = vec![line("e2e4", EVEN), line("g1f3", WORSE), unknown("d2d4")];
+        let review = without_traps(vec![before, vec![line("e7e5", EVEN)]]);
+        let reviewed = &review.moves[0];
+        assert_eq!(reviewed.best_other_line().unwrap().pv, ["g1f3"]);
+        // The played move gets its value from the next position.
+        let before = vec![line("d2d4", EVEN), unknown("e2e4")];
+        let review = without_traps(vec![before, vec![line("e7e5", [700, 200, 100])]]);
+        let played = played_line(&review.moves[0]);
+        let objective = played.objective.as_ref().unwrap();
+        assert_eq!(
+            (objective.wdl, played.wdl),
+            ([100, 200, 700], Some([500, 300, 200]))
+        );
+        assert!((objective.gain - 0.9).abs() < 1e-6);
     }
 
     #[test]
@@ -844,7 +952,7 @@ mod tests {
         ]);
         let played = played_line(&review.moves[0]);
         let objective = played.objective.as_ref().unwrap();
-        assert_eq!((played.wdl, objective.gain), ([900, 50, 50], 0.0));
+        assert_eq!((played.wdl, objective.gain), (Some([900, 50, 50]), 0.0));
     }
 
     #[test]

@@ -282,11 +282,22 @@ fn add_times(times: &mut String, comment: &str) {
     }
 }
 
-/// The text of a tag: UTF-8, or, if it is not, Latin-1, which the PGN standard names and older programs write.
+/// The characters of the bytes 0x80 to 0x9F in Windows-1252; five of them have none, and stay control characters.
+const WINDOWS_1252: [char; 32] = [
+    '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',
+    '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
+];
+
+/// The text of a tag: UTF-8, or, if it is not, Windows-1252, which older programs write: Latin-1, which the PGN
+/// standard names, with letters in place of its second set of control characters.
 fn text_of(bytes: &[u8]) -> String {
+    let character = |&byte: &u8| match byte {
+        0x80..=0x9f => WINDOWS_1252[usize::from(byte - 0x80)],
+        _ => char::from(byte),
+    };
     match str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
-        Err(_) => bytes.iter().map(|&byte| char::from(byte)).collect(),
+        Err(_) => bytes.iter().map(character).collect(),
     }
 }
 
@@ -485,11 +496,19 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_utf8_or_latin1() {
-        for name in [&b"M\xfcller, G\xe9rard"[..], "Müller, Gérard".as_bytes()] {
+    fn tags_are_utf8_or_windows_1252() {
+        for (name, expected) in [
+            (&b"M\xfcller, G\xe9rard"[..], "Müller, Gérard"),
+            ("Müller, Gérard".as_bytes(), "Müller, Gérard"),
+            (b"\x8ea\x9a, \x8awierz\x85", "Žaš, Šwierz…"),
+            (
+                b"O\x92Kelly \x97 \x93\x8cuvre\x94 \x80\x9f",
+                "O’Kelly — “Œuvre” €Ÿ",
+            ),
+        ] {
             let text = [b"[White \"", name, b"\"]\n\n1. e4 *\n"].concat();
             let game = Reader::new(&text[..]).next().unwrap().unwrap();
-            assert_eq!(game.tag("White"), Some("Müller, Gérard"));
+            assert_eq!(game.tag("White"), Some(expected));
         }
     }
 

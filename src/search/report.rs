@@ -30,6 +30,17 @@ impl Score {
         }
     }
 
+    /// The score one move earlier, for the other side, which made that move.
+    pub(crate) fn before_move(self) -> Score {
+        match self {
+            Score::Open => Score::Open,
+            // The winner's moves are counted; if the winner made the move, it is one more.
+            Score::Mate(n) if n > 0 => Score::Mate(-n),
+            Score::Mate(n) => Score::Mate(1 - n),
+            Score::Tablebase(n) => Score::Tablebase(-n - n.signum()),
+        }
+    }
+
     /// The score one move later, for the other side.
     fn after_reply(self) -> Score {
         match self {
@@ -51,11 +62,19 @@ pub struct PvLine {
     pub value: Value,
     /// The moves, from the root.
     pub pv: Vec<PackedMove>,
-    /// Visits of the first move.
+    /// Visits of the first move; see [`PvLine::is_guess`].
     pub nodes: u64,
     /// The line's value against best replies: in the last report of a search with search-contempt, if `ShowObjective`
     /// is set.
     pub objective: Option<Objective>,
+}
+
+impl PvLine {
+    /// Whether the value is only what the search assumes of a move that it has not visited: neither a proof nor
+    /// tablebases give its result.
+    pub fn is_guess(&self) -> bool {
+        self.nodes == 0 && self.score == Score::Open && self.value.d < 1.0
+    }
 }
 
 /// A line's evaluation against best replies.

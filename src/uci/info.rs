@@ -67,10 +67,16 @@ impl Style<'_> {
 
     fn objective(&self, line: &PvLine) -> Option<String> {
         let objective = line.objective?;
+        let is_own = self.options.sc_limit < 0;
         // With a negative ScLimit the own replies are frozen: the value shows the own mistakes, not the opponent's.
-        let [practical, difference] = match self.options.sc_limit < 0 {
+        let [practical, difference] = match is_own {
             true => ["careless", "slip"],
             false => ["practical", "gain"],
+        };
+        // The side that moves may also play for best replies, so the practical value is at least that against them.
+        let value = match !is_own && objective.value.wl > line.value.wl {
+            true => objective.value,
+            false => line.value,
         };
         let format_value = |value: Value| {
             let [win, draw, loss] = wdl::per_mille(value);
@@ -84,8 +90,8 @@ impl Style<'_> {
             "info string objective {} {} {practical} {} {difference} {:.3} next {:.3}",
             self.moves(line.pv.get(..1)?),
             format_value(objective.value),
-            format_value(line.value),
-            positive_zero(line.value.wl - objective.value.wl),
+            format_value(value),
+            positive_zero(value.wl - objective.value.wl),
             objective.next_loss,
         ))
     }
@@ -354,6 +360,27 @@ mod tests {
                  gain 0.300 next 0.200"
             ]
         );
+        // Both values are estimates; the practical one is at least the other. The own mistakes may lose.
+        line.objective = Some(Objective {
+            value: Value { wl: 0.5, ..VALUE },
+            next_loss: 0.0,
+        });
+        let found = style.objectives(&report(vec![line.clone()])).remove(0);
+        let both = "cp 115 wdl 550 400 50 practical cp 115 wdl 550 400 50 gain 0.000 next 0.000";
+        assert!(found.ends_with(both), "{found}");
+        let of_own = Options {
+            sc_limit: -20,
+            ..Options::default()
+        };
+        let style_of_own = Style {
+            position: &position,
+            options: &of_own,
+        };
+        let found = style_of_own
+            .objectives(&report(vec![line.clone()]))
+            .remove(0);
+        assert!(found.contains(" careless cp 100 "), "{found}");
+        assert!(found.ends_with(" slip -0.100 next 0.000"), "{found}");
         line.score = Score::Mate(2);
         line.value = Value {
             wl: 1.0,

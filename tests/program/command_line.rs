@@ -245,6 +245,19 @@ fn a_mate_is_also_an_objective_mate() {
 }
 
 #[test]
+fn a_position_in_which_the_game_is_over_says_how() {
+    for (fen, how) in [
+        ("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", "checkmate"),
+        ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", "stalemate"),
+    ] {
+        let output = scorn(&["-b", "hash", "analyze", "--fen", fen, "--nodes", "5"]);
+        let people = text(&output.stdout);
+        let expected = format!("  the game is over: {how}\n");
+        assert!(people.ends_with(&expected), "{people}");
+    }
+}
+
+#[test]
 fn a_move_that_was_not_searched_has_no_values() {
     let folder = tempfile::tempdir().unwrap();
     let pgn = folder.path().join("x.pgn");
@@ -259,6 +272,35 @@ fn a_move_that_was_not_searched_has_no_values() {
     );
     assert!(people.contains("  not searched  a4\n"), "{people}");
     assert!(!run("1000").contains("not searched"));
+
+    // As JSON, with search-contempt and without.
+    for limit in ["5", "0"] {
+        let arguments = ["--nodes", "8", "--multipv", "20", "--sc-limit", limit];
+        let arguments = [
+            &["-b", "hash", "-t", "1", "analyze", pgn, "--json"][..],
+            &arguments,
+        ]
+        .concat();
+        let objects = text(&scorn(&arguments).stdout);
+        let mut unknown = 0;
+        for record in objects.lines() {
+            let record: serde_json::Value = serde_json::from_str(record).unwrap();
+            let lines = record["lines"].as_array().unwrap();
+            for line in &lines[1..] {
+                let (nodes, objective) = (line["nodes"].as_u64(), &line["objective"]);
+                let is_plain_best = line["pv"][0] == record["objective_best"];
+                assert!(
+                    objective.is_null() || objective["nodes"] != 0 || is_plain_best,
+                    "{line}"
+                );
+                let is_known = nodes != Some(0) || !objective.is_null();
+                assert_eq!(line["wdl"].is_array(), is_known, "{line}");
+                assert_eq!(line["score"].is_i64(), is_known, "{line}");
+                unknown += u32::from(!is_known);
+            }
+        }
+        assert!(unknown > 0, "{objects}");
+    }
 }
 
 #[test]

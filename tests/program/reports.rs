@@ -134,6 +134,13 @@ fn check_played(records: &str) {
         let visits = |value: &Value| value["nodes"].as_u64().unwrap();
         let is_mate = line["mate"].is_i64();
         assert!(is_mate || visits(line) * 10 >= visits(&record), "{record}");
+        // So has its value against best replies, by the search of the next position.
+        let is_best = record["objective_best"] == played;
+        let by_plain = visits(&line["objective"]);
+        assert!(
+            is_mate || is_best || by_plain * 10 >= visits(&record),
+            "{record}"
+        );
         let sum: u64 = record["lines"].as_array().unwrap().iter().map(visits).sum();
         alone += u32::from(sum > visits(&record));
     }
@@ -332,6 +339,8 @@ fn a_draw_by_the_rules_is_the_end_of_a_game() {
     // There is no comment on Black's last move, which draws.
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.ends_with("Kg8 1/2-1/2"), "{text}");
+    // The file had no such tag.
+    assert!(text.contains("[Result \"1/2-1/2\"]"), "{text}");
     assert_eq!(text.matches("[%eval ").count(), 7);
 }
 

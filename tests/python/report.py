@@ -30,7 +30,9 @@ GAMES = """[Event "Odds match"]
 12. axb3 Qxg6 13. c3 a6 14. b4 Bb6 15. Kh1 Ng4 16. Qe2 Rf8 17. f3 Nf6 18. Be3 Bxe3 19. Qxe3 h5 20. Rf2 h4 1-0
 
 [White "A <b>player</b>"]
+[WhiteElo "?"]
 [Black "Another"]
+[BlackElo "0"]
 [Result "1-0"]
 
 1. e4 e5 2. Qh5 Nc6 3. Bc4 Nf6 4. Qxf7# 1-0
@@ -110,12 +112,15 @@ def moves_match_the_game(page):
         index = max(ply - 1, 0)
         move = game["moves"][index]
         before = game["start"] if index == 0 else game["moves"][index - 1]["f"]
-        lines = move["l"]
+        lines = [(before, line) for line in move["l"]]
         if ply:
-            lines = sorted(lines, key=lambda line: line[0].split()[0] != move["u"])
+            lines.sort(key=lambda each: each[1][0].split()[0] != move["u"])
+        if ply == len(game["moves"]):
+            # Under the lines of the last move, those of the final position.
+            lines += [(move["f"], line) for line in game["end"]]
         expected = []
-        for line in lines:
-            board = chess.Board(before)
+        for start, line in lines:
+            board = chess.Board(start)
             for san in line[1].split():
                 board.push_san(san)
                 expected.append(sorted([chess.square_name(square), " ".join(sorted([
@@ -220,6 +225,9 @@ def click_through(page):
     check(placed(page) == before, "back in the game")
     page.keyboard.press("End")
     check(page.locator("#moves button.here").inner_text().startswith("h4"), "the last move")
+    last = tables.last.inner_text()
+    check(last.startswith("Final position") and "21. " in last, f"the final position has lines: {last}")
+    check(page.locator("#board svg .cg-shapes line, #board svg line").count() == 1, "its best move has an arrow")
     page.keyboard.press("Home")
     check(page.locator("#moves button.here").count() == 0, "no move at the start")
     box = page.locator("#graph .u-over").bounding_box()
@@ -233,12 +241,18 @@ def click_through(page):
     page.keyboard.press("n")
     check(buttons.count() == 7, "the second game")
     check("<b>player</b>" in page.locator("#games option").nth(1).inner_text(), "names are text")
+    for player in ("#top", "#bottom"):
+        name = page.locator(f"{player} .name").inner_text()
+        check("(" not in name, f"an unknown rating is not shown: {name}")
     check(page.locator("#moves button.j3").count() >= 1, "a blunder is marked")
     page.keyboard.press("Home")
     page.keyboard.press("t")
     check(page.locator("#moves button.here").count() == 1, "t leads to a moment")
     page.keyboard.press("End")
     check("mate in 1" in page.locator("#lines").inner_text(), "a mate is shown")
+    mate = tables.nth(0).locator("tr:nth-of-type(2) td").all_inner_texts()
+    check(mate[1:] == ["mate in 1", "100.0 %"], f"the move that mates: {mate}")
+    check("Final position" not in page.locator("#lines").inner_text(), "the game is over by the rules")
     page.select_option("#games", "0")
     check(buttons.count() == 40, "back to the first game")
     moves_match_the_game(page)

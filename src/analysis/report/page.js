@@ -32,13 +32,14 @@
   /** White's expected score from wins and losses in per mille. */
   const expected = ([win, loss]) => 50 + (win - loss) / 20;
 
-  // A line: [its moves in UCI's notation, in SAN, practical chances or 0, chances against best replies, moves to mate
-  // or 0]; chances and mates are White's.
+  // A line: [its moves in UCI's notation, in SAN, practical chances, chances against best replies, moves to mate or 0];
+  // chances and mates are White's. Chances are 0 where they are not known; the first line always has those against best
+  // replies.
   const bestPlay = (line) => line[3];
   const uciOf = (line) => line[0].split(" ");
   /** The best line of a position, which is the first. */
   const positions = () => [...game.moves.map((move) => move.l), ...(game.end ? [game.end] : [])];
-  const scoreOf = (line) => (line[4] ? (line[4] > 0 ? 100 : 0) : expected(bestPlay(line)));
+  const scoreOf = (line) => (line[4] ? (line[4] > 0 ? 100 : 0) : bestPlay(line) ? expected(bestPlay(line)) : null);
   /** White's expected score of the position after `count` moves; null if it is not known. */
   function scoreAt(count) {
     const lines = positions()[count];
@@ -140,7 +141,8 @@
       const label = make("span", undefined, "name");
       label.append(make("span", name));
       // The name is cut off where there is no room, the rating is not.
-      if (elo) label.append(` (${elo})`);
+      // "?", "-" and 0 stand for an unknown one.
+      if (/[1-9]/.test(elo)) label.append(` (${elo})`);
       label.title = label.textContent;
       element.append(label);
       const accuracy = game.accuracy[isWhite ? 0 : 1];
@@ -211,10 +213,11 @@
     });
     row.append(cell);
     const { isWhite } = place(index);
-    const forMover = (score) => (isWhite ? score : 100 - score).toFixed(1) + " %";
+    const score = (chances) => (isWhite ? expected(chances) : 100 - expected(chances)).toFixed(1) + " %";
+    const forMover = (chances) => (chances ? score(chances) : "–");
     const mate = line[4] && (isWhite ? line[4] : -line[4]);
-    row.append(make("td", mate ? (mate > 0 ? `mate in ${mate}` : `mated in ${-mate}`) : forMover(expected(bestPlay(line)))));
-    if (DATA.practical) row.append(make("td", line[2] ? forMover(expected(line[2])) : "–"));
+    row.append(make("td", mate ? (mate > 0 ? `mate in ${mate}` : `mated in ${-mate}`) : forMover(bestPlay(line))));
+    if (DATA.practical) row.append(make("td", forMover(line[2])));
     return row;
   }
 
@@ -232,7 +235,8 @@
     return element;
   }
 
-  /** The analysis before the last played move; at the start, before the first one. */
+  /** The analysis before the last played move, and at the end of the game the one after it; at the start, before the
+   * first one. */
   function drawLines() {
     const verdict = at("verdict");
     const lines = at("lines");
@@ -256,6 +260,7 @@
     if (played.length) lines.append(table("Played", played, index));
     const others = move.l.filter((line) => !isPlayed(line));
     if (others.length) lines.append(table("Instead", others, index));
+    if (ply === game.moves.length && game.end) lines.append(table("Final position", game.end, ply));
   }
 
   function drawBar() {
@@ -263,21 +268,23 @@
     const { score, mate } = variation
       ? { score: scoreOf(variation.line), mate: variation.line[4] }
       : found || { score: 50, mate: 0 };
-    at("fill").style.height = score + "%";
+    at("fill").style.height = (score ?? 50) + "%";
     const text = at("bar-text");
-    text.textContent = mate ? "#" + Math.abs(mate) : score.toFixed(0);
-    const isBottom = (score >= 50) !== at("bar").classList.contains("flipped");
+    const isKnown = score !== null;
+    text.textContent = mate ? "#" + Math.abs(mate) : isKnown ? score.toFixed(0) : "–";
+    const isBottom = ((score ?? 50) >= 50) !== at("bar").classList.contains("flipped");
     text.style.bottom = isBottom ? "2px" : "auto";
     text.style.top = isBottom ? "auto" : "2px";
-    text.style.color = score >= 50 ? "#222" : "#fff";
-    at("bar").setAttribute("aria-label", mate ? `Mate in ${Math.abs(mate)}` : `White's expected score ${score.toFixed(0)} %`);
+    text.style.color = (score ?? 50) >= 50 ? "#222" : "#fff";
+    const known = isKnown ? `${score.toFixed(0)} %` : "is not known";
+    at("bar").setAttribute("aria-label", mate ? `Mate in ${Math.abs(mate)}` : `White's expected score ${known}`);
   }
 
   function drawBoard() {
     let fen = fenAt(ply);
     let lastUci = ply > 0 ? game.moves[ply - 1].u : "";
     let turn = place(ply).isWhite;
-    const next = !variation && game.moves[ply] && game.moves[ply].l[0];
+    const next = !variation && positions()[ply]?.[0];
     let best = next ? uciOf(next)[0] : "";
     if (variation) {
       const moves = uciOf(variation.line);

@@ -115,7 +115,7 @@ pub struct AnalyzeArgs {
 
 /// The version of how records are made, which is raised when the same search gives others: earlier records are not
 /// mixed with them.
-const RECORDS_VERSION: u32 = 4;
+const RECORDS_VERSION: u32 = 5;
 
 impl AnalyzeArgs {
     /// With the files without a flag among those with one: games or positions, by their names.

@@ -15,6 +15,7 @@ use crate::{
         record::{PositionRecord, sans},
         results::{EarlierResult, ResultFile},
     },
+    game::adjudicate,
     terminal::{self, counted},
 };
 
@@ -110,7 +111,9 @@ fn text(record: &PositionRecord, item: &Item) -> String {
         text += &format!("  {}\n", record.fen);
     }
     let Some(best) = &record.best_san else {
-        return text + "  the game is over\n";
+        let how = adjudicate::by_rules(&item.history);
+        let how = how.map_or(String::new(), |how| format!(": {}", how.ending.text()));
+        return text + &format!("  the game is over{how}\n");
     };
     let verdict = match (record.solved, item.played) {
         (Some(true), _) => match record.solution {
@@ -134,13 +137,12 @@ fn text(record: &PositionRecord, item: &Item) -> String {
         record.time_ms as f64 / 1000.0,
         item.history.position().turn().fold_wb("White", "Black"),
     );
-    for (index, line) in record.lines.iter().enumerate() {
-        // The first line has at least the value of the position.
-        if index > 0 && line.is_guess() {
+    for line in &record.lines {
+        let Some(wdl) = line.wdl else {
             text += &format!("  not searched  {}\n", line.san.join(" "));
             continue;
-        }
-        let [win, draw, loss] = line.wdl.map(|n| f64::from(n) / 10.0);
+        };
+        let [win, draw, loss] = wdl.map(|n| f64::from(n) / 10.0);
         text += &format!(
             "  {:>8}  win {win:.1} % draw {draw:.1} % loss {loss:.1} %  {}\n",
             line.score_text(),
