@@ -629,7 +629,7 @@ impl Engine {
         });
         if let Err((work, error)) = self.search_thread.run(work) {
             self.listener.note(&format!(
-                "no thread can be started to search on ({error}): a single batch decides"
+                "the search thread cannot be started ({error}): the move is chosen after a single batch"
             ));
             // It could not be stopped later.
             to_stop.stop();

@@ -273,7 +273,7 @@ options! {
         hybrid_ratio_schedule:              RatioSchedule                 = RatioSchedule::default();
     /// The side on whose behalf contempt acts; the other side is the modelled opponent. `play`: the side to move at the
     /// root; `white_side_analysis`: White; `black_side_analysis`: Black; `disable`: no side. For the network `<built in
-    /// odds>` this is the side that gives odds, and `disable` is nothing that it was trained for.
+    /// odds>` this is the side that gives odds, and it was not trained for `disable`.
     "ContemptMode"                        "contempt-mode"                 [search play]
         contempt_mode:                      ContemptMode                  = ContemptMode::Play;
     /// A second network (in the form of WeightsFile) that provides the priors at nodes of the modelled opponent (see

@@ -30,7 +30,7 @@ impl SuiteScore {
             let nodes = median(solutions.clone().map(|s| s.nodes as f64).collect());
             let seconds = median(solutions.map(|s| s.time_ms as f64 / 1000.0).collect());
             let ending = if nodes == 1.0 { "" } else { "s" };
-            text += &format!("; to the solution {nodes} node{ending}, {seconds:.2} s (medians)");
+            text += &format!("; median to the solution: {nodes} node{ending}, {seconds:.2} s");
         }
         Some(text)
     }
@@ -50,12 +50,12 @@ mod tests {
             (
                 1,
                 1000,
-                "solved 1 of 2; to the solution 1 node, 1.00 s (medians)",
+                "solved 1 of 2; median to the solution: 1 node, 1.00 s",
             ),
             (
                 100,
                 3000,
-                "solved 2 of 3; to the solution 50.5 nodes, 2.00 s (medians)",
+                "solved 2 of 3; median to the solution: 50.5 nodes, 2.00 s",
             ),
         ] {
             score.add(Some(true), Some(SolutionRecord { nodes, time_ms }));

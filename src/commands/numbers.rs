@@ -40,7 +40,7 @@ pub(super) fn positive(text: &str) -> Result<f64, String> {
 /// A number of at least 0.
 pub(super) fn non_negative(text: &str) -> Result<f64, String> {
     let value = finite(text).filter(|&value| value >= 0.0);
-    value.ok_or_else(|| format!("'{text}' is not a number from 0 on"))
+    value.ok_or_else(|| format!("'{text}' is not a number of at least 0"))
 }
 
 fn finite(text: &str) -> Option<f64> {

@@ -85,7 +85,7 @@ fn html(description: &str) -> Result<String> {
                 let colors = plot.series.iter().map(|series| series.color);
                 if let Some(color) = colors.max().filter(|&color| color >= COLOR_COUNT) {
                     bail!(
-                        "there is no color {color}: they are 0 to {}",
+                        "there is no color {color}: colors are 0 to {}",
                         COLOR_COUNT - 1
                     );
                 }
@@ -157,7 +157,7 @@ mod tests {
         let color = style
             .replace("dots", "line")
             .replace("\"color\": 0", "\"color\": 8");
-        assert!(parts(&color).contains("no color 8: they are 0 to 7"));
+        assert!(parts(&color).contains("no color 8: colors are 0 to 7"));
         // Zero has no place on a logarithmic axis.
         let log = r#"{"figure": {"caption": "", "plot": {"x_name": "n", "y_name": "", "is_log": true, "series":
             [{"name": "", "style": "line", "color": 0, "values": [[0, 1, null], [1, 1, null]]}]}}}"#;

@@ -18,7 +18,8 @@ use crate::{
     options::Options,
 };
 
-/// Show which runtime libraries and devices were found, which backend `auto` takes, and how to install what is missing.
+/// Show which runtime libraries and devices were found, which backend `auto` selects, and how to install what is
+/// missing.
 #[derive(Clone, Debug, Args)]
 pub struct RuntimeArgs {
     /// Print JSON. "works" is null for backends that are not for the network.

@@ -91,7 +91,7 @@ pub fn run(args: &TuneArgs, options: &Options) -> Result<()> {
         file.finish_with(new_config(path, &settings)?.as_bytes())?;
         if !args.json {
             print_line!(
-                "written to {}, for --config; a scorn.config beside the program is read by itself",
+                "written to {}; use it with --config (a scorn.config in the program's folder is read automatically)",
                 path.display()
             );
         }

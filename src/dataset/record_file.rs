@@ -287,6 +287,10 @@ impl FileHeader {
             start.len() >= PLAIN_BYTES,
             "{name} is too short for a {KIND}"
         );
+        ensure!(
+            &start[..8] != b"SCORNVIS",
+            "{name} is not a {KIND}: it holds searched positions (.vis), for `scorn train` and `scorn stats`"
+        );
         ensure!(&start[..8] == MAGIC, "{name} is not a {KIND}");
         let version = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
         let Some(layout) = Layout::of_version(version) else {

@@ -528,7 +528,8 @@ fn setting(
     if row.kind == OptionKind::Text
         && let Some(found) = unknown_placeholder(&text)
     {
-        let message = format!("{found} stands for nothing; {RATING} and {MAIA} stand for ratings");
+        let message =
+            format!("unknown placeholder {found}; {RATING} and {MAIA} are replaced by ratings");
         return mistake(place, message);
     }
     Ok(ProfileSetting {

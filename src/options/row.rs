@@ -185,7 +185,7 @@ pub enum OptionError {
         expected: String,
     },
     /// A part of a list of settings is none.
-    #[error("'{0}' is not as in Option=value")]
+    #[error("'{0}' is not of the form Option=value")]
     NoValue(String),
     /// The value has a form of its own, and this is wrong with it.
     #[error("option {name}: {reason}")]

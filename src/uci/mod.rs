@@ -200,7 +200,7 @@ fn read_lines(mut input: impl BufRead, to: &Sender<Event>, backlog: &Backlog) {
 /// The output of `help`.
 const HELP: [&str; 4] = [
     "Scorn is a UCI chess engine: it is meant to be run by a chess GUI, but you can also type commands.",
-    "For a move from the start position: position startpos moves e2e4, then go movetime 1000",
+    "For a reply to 1. e4: position startpos moves e2e4, then go movetime 1000",
     "uci lists the options, setoption name X value Y sets one, d prints the position, stop ends a search, quit exits",
     "In a shell, scorn --help lists the other subcommands: analysis, matches, self-play, networks",
 ];

@@ -443,11 +443,11 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[[profile]]\nset = { WeightsFile = \"maia-{raiting}.pb.gz\" }",
-        "line 2, column 23: {raiting} stands for nothing; {rating} and {maia}",
+        "line 2, column 23: unknown placeholder {raiting}; {rating} and {maia}",
     ),
     (
         "[[profile]]\nset = { OpponentWeights = \"{maia}/{elo}\" }",
-        "line 2, column 27: {elo} stands for nothing",
+        "line 2, column 27: unknown placeholder {elo}",
     ),
     (
         "[[profile]]\nopponent = \"bot\"",

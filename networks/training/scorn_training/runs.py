@@ -96,7 +96,7 @@ def check_number(flag: str, name: str, value: object) -> None:
     if name in COUNTS and value < 1:
         raise ValueError(f"{flag} is {value}: it must be at least 1")
     if name in NOT_NEGATIVE and not (value >= 0 and math.isfinite(value)):
-        raise ValueError(f"{flag} is {value}: it must be a number from 0 on")
+        raise ValueError(f"{flag} is {value}: it must be a number of at least 0")
     if name == "minutes" and not (value > 0 and math.isfinite(value)):
         raise ValueError(f"{flag} is {value}: it must be a number above 0")
     if name == "rate" and not 0 < value <= MAX_RATE:

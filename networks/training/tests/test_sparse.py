@@ -183,7 +183,7 @@ def test_a_run_that_cannot_start_gives_the_reason(tmp_path: Path):
     [
         ("--rate 1e9", "--rate is 1000000000.0: it must be above 0 and at most 0.1"),
         ("--rate 0", "--rate is 0.0"),
-        ("--weight-decay -1", "--weight-decay is -1.0: it must be a number from 0 on"),
+        ("--weight-decay -1", "--weight-decay is -1.0: it must be a number of at least 0"),
         ("--weight-decay 2e3", "--weight-decay is 2000.0: at --rate 0.001 it must be at most 1000"),
         ("--minutes -1", "--minutes is -1.0"),
         ("--plies-weight -1", "--plies-weight is -1.0"),

@@ -151,8 +151,8 @@ pub(super) fn percent(share: &MeanEstimate) -> String {
             format!("{percent:.2} % ({:.1} to {:.1})", 100.0 * low, 100.0 * high)
         }
         Some(error) => format!("{percent:.2} ±{:.2} %", 100.0 * error),
-        None if share.mean == 0.0 => format!("0 (below {unseen:.2}) %"),
-        None if share.mean == 1.0 => format!("100 (above {:.2}) %", 100.0 - unseen),
+        None if share.mean == 0.0 => format!("0 % (below {unseen:.2} %)"),
+        None if share.mean == 1.0 => format!("100 % (above {:.2} %)", 100.0 - unseen),
         None => format!("{percent:.2} %"),
     }
 }
@@ -177,8 +177,8 @@ mod tests {
             (0.125, Some(0.034), 50, "12.50 ±3.40 %"),
             (0.5, Some(6.35), 2, "50.00 % (0.0 to 100.0)"),
             (0.02, Some(0.025), 30, "2.00 % (0.0 to 4.5)"),
-            (0.0, None, 60, "0 (below 4.87) %"),
-            (1.0, None, 60, "100 (above 95.13) %"),
+            (0.0, None, 60, "0 % (below 4.87 %)"),
+            (1.0, None, 60, "100 % (above 95.13 %)"),
             (0.46, None, 1, "46.00 %"),
         ] {
             let share = MeanEstimate { mean, error, games };

@@ -55,8 +55,9 @@ pub static INFO: BackendInfo = BackendInfo {
     kind: BackendKind::Device { is_automatic: true },
     summary: "NVIDIA GPUs",
     documentation: "NVIDIA GPUs. Verified on an H100 and an H200 with ONNX Runtime 1.31.1: all forms of the graph \
-        (`graph`) agree with `onnx-cpu` within the tolerances, and captured graphs compute 0.96 to 1.16 times as many \
-        evaluations a second as lc0 in batches of 256, and fewer in small batches ([NVIDIA GPUs](gpu.md)). \
+        (`graph`) agree with `onnx-cpu` within the tolerances, and captured graphs compute, on the H100 with \
+        two threads, 0.96 to 1.13 times as many evaluations a second as lc0 in batches of 256 and 1.11 to 1.50 times \
+        as many in batches of 1 and 64; with one thread fewer in six of nine cases ([NVIDIA GPUs](gpu.md)). \
         `benches/gpu.sh` repeats the verification and the measurements on another card",
     requirements: "`onnxruntime-gpu` with CUDA and cuDNN",
     install_command: Some(GPU_INSTALL_COMMAND),
