@@ -71,7 +71,7 @@ impl Arrived {
     }
 }
 
-/// Ends the process as this signal would.
+/// Ends the process with the exit code that shells give to a program ended by this signal.
 fn end(signal: usize) -> ! {
     low_level::exit(128 + i32::try_from(signal).unwrap_or_default());
 }
