@@ -58,7 +58,7 @@ mod tests {
             (share, "0 0.5 1", "-0.1 1.1 nan inf x", "from 0 to 1"),
             (percent, "0 100", "-1 101 nan", "from 0 to 100"),
             (positive, "1e-3 5", "0 -1 nan inf x", "above 0"),
-            (non_negative, "0 5", "-1e-3 nan inf", "from 0 on"),
+            (non_negative, "0 5", "-1e-3 nan inf", "of at least 0"),
         ];
         for (parser, good, bad, expected) in table {
             assert!(good.split(' ').all(|text| parser(text).is_ok()), "{good}");

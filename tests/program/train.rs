@@ -271,7 +271,7 @@ fn errors_name_the_cause() {
         ("batches --result-weight nan", "from 0 to 1"),
         ("run --folder x --minutes 0", "above 0"),
         ("run --folder x --rate=-1", "above 0"),
-        ("run --folder x --plies-weight=-1", "from 0 on"),
+        ("run --folder x --plies-weight=-1", "of at least 0"),
         ("batches --batch 0", "--batch"),
     ] {
         let arguments = ["train"].into_iter().chain(flags.split(' '));
