@@ -13,7 +13,7 @@ use super::{
     input::Item,
     opponents::Opponents,
     record::{MIN_VISIT_SHARE, PositionRecord, SolutionRecord, first_san},
-    review::{self, Evaluation},
+    review::{self, ScoredValue},
     traps::{self, MistakeRecord, TrapRecord},
 };
 use crate::{
@@ -330,13 +330,13 @@ impl Analyzer {
 
     /// Studies the next positions of the game, at most `count`, and keeps them. Returns the evaluation of the first one
     /// for its side to move, as far as they show it.
-    fn study_following(&mut self, item: &Item, count: usize) -> Result<Option<Evaluation>> {
+    fn study_following(&mut self, item: &Item, count: usize) -> Result<Option<ScoredValue>> {
         let mut following = Vec::new();
         for history in item.following(count) {
             following.push((path_key(&history), self.study(item, &history)?));
         }
         let lines = following.iter().map(|(_, study)| study.best_line());
-        let found = lines.map(|line| line.map(Evaluation::of)).collect();
+        let found = lines.map(|line| line.map(ScoredValue::of)).collect();
         let found = review::value_of_line(found);
         self.following = following;
         Ok(found)
@@ -386,7 +386,7 @@ impl Analyzer {
             return;
         };
         if let Some(reply) = next.best_line() {
-            let Evaluation { value, score } = Evaluation::of(reply).before_move();
+            let ScoredValue { value, score } = ScoredValue::of(reply).before_move();
             line.pv.truncate(1);
             line.pv.extend(&reply.pv);
             (line.value, line.score) = (value, score);
@@ -400,7 +400,7 @@ impl Analyzer {
         &self,
         item: &Item,
         study: &Study,
-        found: Evaluation,
+        found: ScoredValue,
     ) -> Result<Option<Outcome>> {
         let Some(overrated) = study.outcome.report.lines.first() else {
             return Ok(None);

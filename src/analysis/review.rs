@@ -191,24 +191,24 @@ fn mates(record: &PositionRecord) -> bool {
 
 /// What a search found of a position, for its side to move.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Evaluation {
+pub(super) struct ScoredValue {
     pub value: Value,
     pub score: Score,
 }
 
-impl Evaluation {
+impl ScoredValue {
     /// That of a line.
-    pub fn of(line: &PvLine) -> Evaluation {
-        Evaluation {
+    pub fn of(line: &PvLine) -> ScoredValue {
+        ScoredValue {
             value: line.value,
             score: line.score,
         }
     }
 
     /// That of the move that led to the position, for the side that made it.
-    pub fn before_move(self) -> Evaluation {
+    pub fn before_move(self) -> ScoredValue {
         let Value { wl, d, m } = self.value;
-        Evaluation {
+        ScoredValue {
             value: Value {
                 wl: -wl,
                 d,
@@ -231,12 +231,12 @@ fn is_overlooked(best: f32, found: f32, shows_mate: bool) -> bool {
 
 /// The value of the first of successive positions of a game, given the values that a search found of each, for its side
 /// to move: what the next one shows counts if it is clearly more. `None` stands for a position that is over.
-pub(super) fn value_of_line(values: Vec<Option<Evaluation>>) -> Option<Evaluation> {
+pub(super) fn value_of_line(values: Vec<Option<ScoredValue>>) -> Option<ScoredValue> {
     let mut backwards = values.into_iter().rev();
     let last = backwards.next()?;
     backwards.fold(last, |next, own| {
-        let (own, by_next) = (own?, next.map(Evaluation::before_move));
-        let is_news = |by_next: &Evaluation| {
+        let (own, by_next) = (own?, next.map(ScoredValue::before_move));
+        let is_news = |by_next: &ScoredValue| {
             let shows_mate = by_next.mates() && !own.mates();
             is_overlooked(own.value.wl, by_next.value.wl, shows_mate)
         };
@@ -845,7 +845,7 @@ mod tests {
 
     #[test]
     fn what_the_next_positions_show_counts_where_it_is_clearly_more() {
-        let of = |wl: f32| Evaluation {
+        let of = |wl: f32| ScoredValue {
             value: Value {
                 wl,
                 d: 0.5 - wl.abs() / 2.0,
@@ -870,7 +870,7 @@ mod tests {
         let by_next = found(&[0.3, -0.5]).unwrap();
         assert_eq!((by_next.value.d, by_next.value.m), (0.25, 21.0));
         // A mate is always news.
-        let mate = |moves: i32| Evaluation {
+        let mate = |moves: i32| ScoredValue {
             score: Score::Mate(moves),
             ..of(moves.signum() as f32)
         };
