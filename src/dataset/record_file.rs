@@ -20,6 +20,7 @@ use crate::{
         output::{NewFile, open_to_continue},
     },
     hashing::Fnv1a,
+    terminal::counted,
 };
 
 const MAGIC: &[u8; 8] = b"SCORNREC";
@@ -177,9 +178,9 @@ impl RecordFile {
     pub fn get(&mut self, index: u64) -> Result<Record> {
         ensure!(
             index < self.count,
-            "{} has {} records, and none of number {index}",
+            "{} has {}, and none of number {index}",
             self.path.display(),
-            self.count
+            counted(self.count, "record")
         );
         let size = self.layout.bytes();
         let mut bytes = [0; RANKED_BYTES];

@@ -46,7 +46,7 @@ use super::{
     record::{NO_PLIES, Record, mirror_move},
     record_file::read_start,
 };
-use crate::{chess::wdl::Value, files};
+use crate::{chess::wdl::Value, files, terminal::counted};
 
 /// The first bytes of a file.
 pub const MAGIC: &[u8; 8] = b"SCORNVIS";
@@ -280,9 +280,9 @@ impl SearchedFile {
     fn position(&mut self, index: u64) -> Result<[u8; POSITION]> {
         ensure!(
             index < self.count,
-            "{} has {} positions, and none of number {index}",
+            "{} has {}, and none of number {index}",
             self.path.display(),
-            self.count
+            counted(self.count, "position")
         );
         let mut bytes = [0; POSITION];
         self.read((index + 1) * POSITION as u64, &mut bytes)

@@ -10,6 +10,7 @@ use crate::{
     chess::{History, PackedMove},
     dataset::record::{Record, Source},
     hashing::Fnv1a,
+    terminal::counted,
 };
 
 /// Searches in a row with too few positions that are an error.
@@ -31,8 +32,9 @@ impl Searcher {
             }
         }
         anyhow::bail!(
-            "{MOST_POOR_SEARCHES} searches, one after the other, visited fewer than {count} undecided positions: \
-             lower --per-search or raise --nodes"
+            "{MOST_POOR_SEARCHES} searches, one after the other, visited fewer than {}: lower --per-search or \
+             raise --nodes",
+            counted(count as u64, "undecided position")
         )
     }
 }

@@ -22,6 +22,7 @@ use crate::files::output::{open_to_continue, remove, remove_partial};
 use crate::sparse::features::InputSet;
 use crate::sparse::network::{Sections, Shape};
 use crate::sparse::simd::Level;
+use crate::terminal;
 use crate::threads;
 
 /// File name of a run's checkpoint in its folder.
@@ -206,8 +207,8 @@ impl<'a> TrainingRun<'a> {
         let impossible = self.mixture.impossible();
         if impossible > 0 {
             let text = format!(
-                "drew a record that holds an impossible position {impossible} times and skipped it: a data file is \
-                 damaged"
+                "skipped {} with an impossible position: a data file is damaged",
+                terminal::counted(impossible, "sample")
             );
             self.log(&text, report)?;
         }
@@ -662,11 +663,11 @@ mod tests {
         let mut lines = Vec::new();
         let settings = settings(&folder.path().join("run"), &data);
         run(&settings, &mut |line| lines.push(line.to_owned())).unwrap();
-        let counted = |line: &String| {
-            let (_, rest) = line.split_once("drew a record that holds an impossible position ")?;
-            rest.split(' ').next()?.parse::<u64>().ok()
+        let skipped = |line: &String| {
+            let (rest, _) = line.split_once(" samples with an impossible position")?;
+            rest.rsplit(' ').next()?.parse::<u64>().ok()
         };
-        let counts: Vec<u64> = lines.iter().filter_map(counted).collect();
+        let counts: Vec<u64> = lines.iter().filter_map(skipped).collect();
         // One of 24 records is damaged; 20 steps draw 32 each.
         let [drawn] = counts[..] else {
             panic!("{lines:?}");

@@ -251,7 +251,7 @@ fn bad_input_is_reported_with_its_name() {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(
         stdout(&output),
-        "1 games, 1 positions; skipped 1 corrupt and 0 short games\n"
+        "1 game, 1 position; skipped 1 corrupt game and 0 short games\n"
     );
     assert!(
         error.contains("broken.pgn: skipped the game at byte 22: Ke5 at ply 2"),

@@ -20,6 +20,7 @@ use crate::{
         record_file::{Layout, RecordJob, RecordReader, RecordWriter},
     },
     labeling::label::{AnswerKind, CHESS960, Teacher, apply},
+    terminal::counted,
     uci_client::{GoLimits, name_and_value},
 };
 
@@ -108,10 +109,11 @@ impl LabelCounts {
             labelled,
             unlabelled,
         } = self;
+        let labelled = counted(*labelled, "position");
         match unlabelled {
-            0 => format!("{labelled} positions labelled"),
+            0 => format!("{labelled} labelled"),
             _ => format!(
-                "{labelled} positions labelled, {unlabelled} left without a label: the engine gave no legal move"
+                "{labelled} labelled, {unlabelled} left without a label: the engine gave no legal move"
             ),
         }
     }
@@ -326,7 +328,7 @@ mod tests {
             queue: 2,
             limit: Some(1),
         };
-        assert_eq!(run(&args).unwrap().text(), "1 positions labelled");
+        assert_eq!(run(&args).unwrap().text(), "1 position labelled");
         args.limit = None;
         let two_of_three = LabelCounts {
             labelled: 2,

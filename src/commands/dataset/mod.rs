@@ -17,6 +17,7 @@ use crate::{
     dataset::stats::{count, object, table},
     options::Options,
     player::Load,
+    terminal::counted,
 };
 
 /// Make training data: games to records, positions to label, labels from a UCI engine.
@@ -54,32 +55,32 @@ pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
         DatasetCommand::Pgn(args) => {
             let counts = pgn::run(args)?;
             print_line!(
-                "{} games, {} positions; skipped {} corrupt and {} short games",
-                counts.games,
-                counts.records,
-                counts.corrupt,
-                counts.short
+                "{}, {}; skipped {} and {}",
+                counted(counts.games, "game"),
+                counted(counts.records, "position"),
+                counted(counts.corrupt, "corrupt game"),
+                counted(counts.short, "short game")
             );
         }
         DatasetCommand::Planes(args) => print_line!("{}", planes::run(args, options)?),
-        DatasetCommand::Sample(args) => print_line!("{} positions", sample::run(args)?),
-        DatasetCommand::Visit(args) => {
-            print_line!("{} positions", visit::run(args, options, load)?)
-        }
+        DatasetCommand::Sample(args) => print_positions(sample::run(args)?)?,
+        DatasetCommand::Visit(args) => print_positions(visit::run(args, options, load)?)?,
         DatasetCommand::Label(args) => print_line!("{}", label::run(args)?.text()),
         DatasetCommand::Tables(args) => {
             let (labelled, left_out) = tables::run(args)?;
-            print_line!("{labelled} positions labelled, {left_out} skipped: not in the tables");
+            print_line!(
+                "{} labelled, {left_out} skipped: not in the tables",
+                counted(labelled, "position")
+            );
         }
         DatasetCommand::Policy(args) => {
             let positions = policy::run(args, options, load)?;
             print_line!(
-                "{positions} positions; train with --result-share 0, or the games' results take the values' place"
+                "{}; train with --result-share 0, or the games' results take the values' place",
+                counted(positions, "position")
             );
         }
-        DatasetCommand::Search(args) => {
-            print_line!("{} positions", search::run(args, options, load)?)
-        }
+        DatasetCommand::Search(args) => print_positions(search::run(args, options, load)?)?,
         DatasetCommand::Stats(args) => {
             let counts = count(&args.inputs)?;
             match args.json {
@@ -88,6 +89,11 @@ pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
             }
         }
     }
+    Ok(())
+}
+
+fn print_positions(number: u64) -> Result<()> {
+    print_line!("{}", counted(number, "position"));
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use crate::{
     },
     files::{self, output::NewFile},
     pgn::text::Texts,
-    terminal::{eprint_line, printable},
+    terminal::{counted, eprint_line, printable},
 };
 
 /// Options of `dataset pgn`.
@@ -82,14 +82,14 @@ pub fn run(args: &PgnArgs) -> Result<ConversionCounts> {
             break;
         }
         let done = convert(path, args, &mut writer, &mut counts);
-        done.with_context(|| format!("stopped after {} games", counts.games))?;
+        done.with_context(|| format!("stopped after {}", counted(counts.games, "game")))?;
     }
     ensure!(
         counts.games > 0 || args.limit == Some(0),
-        "there is no game of {} plies or more here; {} corrupt and {} short ones were left out",
+        "there is no game of at least --min-plies {} here; left out: {}, {}",
         args.min_plies,
-        counts.corrupt,
-        counts.short
+        counted(counts.corrupt, "corrupt game"),
+        counted(counts.short, "short game")
     );
     writer.finish()?;
     Ok(counts)

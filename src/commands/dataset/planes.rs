@@ -14,7 +14,7 @@ use crate::{
     network::input::Encoding,
     options::{HistoryFill, Options},
     pgn::{ReadError, Reader},
-    terminal::{eprint_line, printable},
+    terminal::{counted, eprint_line, printable},
 };
 
 /// Options of `dataset planes`.
@@ -57,11 +57,15 @@ pub fn run(args: &PlanesArgs, options: &Options) -> Result<String> {
     } = counts;
     ensure!(
         positions > 0,
-        "there is no position to write: {games} games without a move, and {wrong} that cannot be read"
+        "there is no position to write: {} without a move, and {wrong} that cannot be read",
+        counted(games, "game")
     );
     file.finish()?;
     Ok(format!(
-        "{games} games, {positions} positions; skipped {wrong} games"
+        "{}, {}; skipped {}",
+        counted(games, "game"),
+        counted(positions, "position"),
+        counted(wrong, "corrupt game")
     ))
 }
 
@@ -148,7 +152,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for (games, expected) in [
             ("", "0 games"),
-            ("[White \"a\"]\n\n*\n", "1 games"),
+            ("[White \"a\"]\n\n*\n", "1 game without"),
             ("1. e4 Ke5 *\n", "1 that cannot be read"),
         ] {
             let args = args(folder.path(), games);

@@ -14,6 +14,7 @@ use crate::{
     network::{Evaluator, load::identity::files_of, opponent::Role},
     options::Options,
     player::Load,
+    terminal::counted,
     threads,
 };
 
@@ -50,9 +51,9 @@ pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
     let mut records = RecordReader::open(&args.input)?;
     ensure!(
         args.skip < records.count,
-        "{} has {} records, of which --skip {} leaves none",
+        "{} has {}, of which --skip {} leaves none",
         args.input.display(),
-        records.count,
+        counted(records.count, "record"),
         args.skip
     );
     records.skip_records(args.skip)?;

@@ -90,8 +90,8 @@ pub fn run(args: &SearchArgs, options: &Options, load: &Load) -> Result<u64> {
         poor = if samples.len() > before { 0 } else { poor + 1 };
         ensure!(
             poor < MOST_POOR_SEARCHES,
-            "{MOST_POOR_SEARCHES} searches, one after the other, visited no undecided position {} times: lower \
-             --min-visits or raise --nodes",
+            "in {MOST_POOR_SEARCHES} searches, one after the other, no undecided position had the {} or more visits of \
+             --min-visits: lower it or raise --nodes",
             args.min_visits
         );
         bar.set_position(samples.len() as u64);

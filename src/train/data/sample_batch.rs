@@ -48,14 +48,14 @@ impl SkipReason {
     pub(super) fn description(self) -> &'static str {
         match self {
             SkipReason::HeldOut => "held out",
-            SkipReason::Book => "book moves without evaluations",
+            SkipReason::Book => "from the opening book without an evaluation",
             SkipReason::Unlabelled => {
                 "without a best move or score (add them with scorn dataset label)"
             }
             SkipReason::ResultOnly => {
                 "with a result only, which has a low weight (--result-weight)"
             }
-            SkipReason::Impossible => "impossible positions (the file is damaged)",
+            SkipReason::Impossible => "impossible (the file is damaged)",
         }
     }
 }
