@@ -528,6 +528,29 @@ mod tests {
         }
     }
 
+    /// Help in one paragraph has no full stop at its end, in any command. (The rows of the option table, which GUIs
+    /// show as well, are whole sentences.)
+    #[test]
+    fn one_paragraph_of_help_ends_without_a_full_stop() {
+        let mut commands = vec![Cli::command()];
+        let mut count = 0;
+        while let Some(command) = commands.pop() {
+            // The first paragraph of a longer text, too: it is all that `-h` and the list of commands show.
+            let mut texts: Vec<_> = command.get_about().into_iter().cloned().collect();
+            for argument in command.get_arguments() {
+                texts.extend(argument.get_help().cloned());
+                let values = argument.get_possible_values();
+                texts.extend(values.iter().filter_map(|value| value.get_help()).cloned());
+            }
+            for text in texts.iter().map(ToString::to_string) {
+                assert!(!text.ends_with('.'), "{}: {text}", command.get_name());
+                count += 1;
+            }
+            commands.extend(command.get_subcommands().cloned());
+        }
+        assert!(count > 200, "{count}");
+    }
+
     /// The examples below the options are printed as they are written: no line is too long.
     #[test]
     fn examples_fit_their_lines() {

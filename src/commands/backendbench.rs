@@ -30,7 +30,7 @@ pub struct BackendbenchArgs {
     /// Batch sizes.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32,64,128,256,512,1024", value_parser = positive())]
     pub sizes: Vec<u64>,
-    /// Numbers of threads that evaluate at the same time [default: 1 and all processors]
+    /// Numbers of threads that evaluate at the same time [default: 1 and all processors].
     #[arg(long, value_delimiter = ',', value_parser = positive())]
     pub bench_threads: Vec<u64>,
     /// Measure every backend that works here, not only the one of the Backend option.

@@ -34,7 +34,7 @@ const INPUTS_HELP: &str =
 /// Limit of the size of a sparse network's file, in bytes.
 const LARGEST_NETWORK: u64 = 1 << 30;
 
-/// Train sparse networks on the CPU from record files of `dataset` and positions of `selfplay`
+/// Train sparse networks on the CPU from record files of `dataset` and positions of `selfplay`.
 #[derive(Args, Debug)]
 pub struct TrainArgs {
     #[command(subcommand)]
@@ -43,75 +43,76 @@ pub struct TrainArgs {
 
 #[derive(Subcommand, Debug)]
 enum TrainCommand {
-    /// Start a training run, or continue it from the checkpoint in its folder
+    /// Start a training run, or continue it from the checkpoint in its folder.
     Run(RunArgs),
-    /// Write an initial checkpoint with random weights or with those of a sparse network
+    /// Write an initial checkpoint with random weights or with those of a sparse network.
     Start(StartArgs),
-    /// Test a checkpoint on the held-out positions of files, or on any positions of .vis files that have none
+    /// Test a checkpoint on the held-out positions of files, or on any positions of .vis files that have none.
     Measure(MeasureArgs),
-    /// Export the network of a checkpoint as an ONNX file
+    /// Export the network of a checkpoint as an ONNX file.
     Export(ExportArgs),
-    /// Write training batches to standard output for the PyTorch trainers (networks/training/README.md)
+    /// Write training batches to standard output for the PyTorch trainers (networks/training/README.md).
     Batches(BatchesArgs),
-    /// Write the test positions of a file to standard output, as batches of dense networks
+    /// Write the test positions of a file to standard output, as batches of dense networks.
     HeldOut(HeldOutArgs),
 }
 
 #[derive(Args, Debug)]
 struct RunArgs {
-    /// Folder of the checkpoint and the log
+    /// Folder of the checkpoint and the log.
     #[arg(long)]
     folder: PathBuf,
     #[command(flatten)]
     mixture: MixtureArgs,
     /// File whose held-out positions the network is tested on, with its players as in --data; repeatable. A file of
-    /// searched positions (.vis) without held-out ones is tested on any of its positions and cannot be in --data
+    /// searched positions (.vis) without held-out ones is tested on any of its positions and cannot be in --data.
     #[arg(long, value_name = "FILE[@PLAYERS]", value_parser = GamesFile::parse)]
     test: Vec<GamesFile>,
-    /// Maximum number of test positions from each file
+    /// Maximum number of test positions from each file.
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = count::<usize>())]
     test_positions: usize,
     #[command(flatten)]
     sizes: SizeArgs,
-    /// Positions that a thread processes at a time [default: 512, or less so that all threads share a batch]
+    /// Positions that a thread processes at a time [default: 512, or less so that all threads share a batch].
     #[arg(long, value_name = "N", value_parser = count::<usize>())]
     chunk: Option<usize>,
-    /// Learning rate
+    /// Learning rate.
     #[arg(long, default_value_t = 1e-3, value_name = "X", value_parser = positive)]
     rate: f64,
-    /// Steps over which the learning rate rises from 0
+    /// Steps over which the learning rate rises from 0.
     #[arg(long, default_value_t = 200, value_name = "N")]
     warmup: u64,
-    /// Weight decay of the weights that a batch uses, multiplied by the learning rate; higher values reduce overfitting
+    /// Weight decay of the weights that a batch uses, multiplied by the learning rate; higher values reduce
+    /// overfitting.
     #[arg(long, default_value_t = WEIGHT_DECAY, value_name = "X", value_parser = non_negative)]
     weight_decay: f64,
-    /// Step at which the run ends [default: no limit]
+    /// Step at which the run ends [default: no limit].
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
-    /// Minutes after which the run ends, counted from the start of the decay if it is one [default: no limit]
+    /// Minutes after which the run ends, counted from the start of the decay if it is one [default: no limit].
     #[arg(long, value_name = "X", value_parser = positive)]
     minutes: Option<f64>,
     /// Checkpoint to copy for a decay run, whose learning rate falls to 0 over --steps or --minutes; use a separate
-    /// --folder
+    /// --folder.
     #[arg(long, value_name = "CHECKPOINT")]
     decay: Option<PathBuf>,
     /// Value loss: the cross-entropy of win, draw and loss, or the squared error of W - L as in AlphaZero, which does
-    /// not train the draw probability
+    /// not train the draw probability.
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
     value_loss: ValueLoss,
-    /// Weight of the plies-left loss relative to the value loss
+    /// Weight of the plies-left loss relative to the value loss.
     #[arg(long, default_value_t = 0.02, value_name = "X", value_parser = non_negative)]
     plies_weight: f64,
-    /// Give each thread the same positions in every run, so that the result is reproducible; slightly slower
+    /// Give each thread the same positions in every run, so that the result is reproducible; slightly slower.
     #[arg(long)]
     fixed_order: bool,
-    /// Steps between checkpoints
+    /// Steps between checkpoints.
     #[arg(long, default_value_t = 500, value_name = "N", value_parser = count::<u64>())]
     save_every: u64,
-    /// Steps between tests on the files of --test
+    /// Steps between tests on the files of --test.
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = count::<u64>())]
     test_every: u64,
-    /// Steps between lines of the log
+    /// Steps between lines of the log.
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = count::<u64>())]
     log_every: u64,
 }
@@ -148,21 +149,21 @@ impl SizeArgs {
 struct MixtureArgs {
     /// Training data: a record file of dataset or a positions-*.vis file of selfplay, and its share of every batch;
     /// for networks with inputs of history also the rating of the players (1100, 1500, 1900 or 2600), for those with
-    /// inputs of the opponent the colour that the engine plays (white or black); repeatable
+    /// inputs of the opponent the colour that the engine plays (white or black); repeatable.
     #[arg(long, required = true, value_name = "FILE[@PLAYERS]:SHARE")]
     data: Vec<MixPart>,
-    /// Positions per step
+    /// Positions per step.
     #[arg(long, default_value_t = 4096, value_name = "N", value_parser = count::<usize>())]
     batch: usize,
     #[command(flatten)]
     targets: TargetSettings,
-    /// Network to train: policy and value are separate networks, and the other one stays unchanged
+    /// Network to train: policy and value are separate networks, and the other one stays unchanged.
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     only: NetworkPart,
-    /// Seed of random weights and of the choice of positions
+    /// Seed of random weights and of the choice of positions.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Number of threads
+    /// Number of threads.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = count::<usize>())]
     threads: usize,
 }
@@ -171,96 +172,96 @@ struct MixtureArgs {
 struct BatchesArgs {
     #[command(flatten)]
     mixture: MixtureArgs,
-    /// Network for which the batches are made
+    /// Network for which the batches are made.
     #[arg(long, value_enum, default_value_t, value_name = "NETWORK")]
     encoding: BatchEncoding,
-    /// First step
+    /// First step.
     #[arg(long, default_value_t = 0, value_name = "N")]
     from: u64,
-    /// Number of steps [default: no limit]
+    /// Number of steps [default: no limit].
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
 }
 
 #[derive(Args, Debug)]
 struct HeldOutArgs {
-    /// Record file, or file of searched positions (.vis); of the latter any positions, if none is held out
+    /// Record file, or file of searched positions (.vis); of the latter any positions, if none is held out.
     file: PathBuf,
-    /// Maximum number of positions
+    /// Maximum number of positions.
     #[arg(long, default_value_t = 50_000, value_name = "N", value_parser = count::<usize>())]
     count: usize,
-    /// Share of the game's result in the value target of self-play positions, as in train run
+    /// Share of the game's result in the value target of self-play positions, as in train run.
     #[arg(long, default_value = "1", value_name = "X[,Y]")]
     result_share: ResultShare,
 }
 
 #[derive(Args, Debug)]
 struct StartArgs {
-    /// Checkpoint to write
+    /// Checkpoint to write.
     out: PathBuf,
-    /// Replace the file if it exists
+    /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
-    /// Sparse network (an ONNX file) whose weights are copied [default: random weights]. With wider layers or more
-    /// stages, the new network has the same outputs until it is trained
+    /// Sparse network (an ONNX file) whose weights are copied. With wider layers or more stages, the new network has
+    /// the same outputs until it is trained [default: random weights].
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
     /// Sparse network whose value part (of the same sizes) is copied in place of that of --network. Policy and value
-    /// share no weights, so they may come from different networks
+    /// share no weights, so they may come from different networks.
     #[arg(long, value_name = "FILE", requires = "network")]
     value_from: Option<PathBuf>,
-    /// Part of the network to initialise at random instead
+    /// Part of the network to initialise at random instead.
     #[arg(long, alias = "forget", value_name = "PART", requires = "network")]
     reinit: Option<NetworkPart>,
     #[command(flatten)]
     sizes: SizeArgs,
-    /// Seed of random weights
+    /// Seed of random weights.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
 }
 
 #[derive(Args, Debug)]
 struct MeasureArgs {
-    /// Checkpoint to test
+    /// Checkpoint to test.
     checkpoint: PathBuf,
-    /// Record files, with their players as in train run
+    /// Record files, with their players as in train run.
     #[arg(required = true, value_name = "FILE[@PLAYERS]", value_parser = GamesFile::parse)]
     files: Vec<GamesFile>,
-    /// Maximum number of test positions from each file
+    /// Maximum number of test positions from each file.
     #[arg(long, default_value_t = 50_000, value_name = "N", value_parser = count::<usize>())]
     count: usize,
-    /// Share of the game's result in the value target of self-play positions, as in train run
+    /// Share of the game's result in the value target of self-play positions, as in train run.
     #[arg(long, default_value = "1", value_name = "X[,Y]")]
     result_share: ResultShare,
     /// Print a JSON object for each file, with the results of the network in floating point and in integers; a file
-    /// without test positions has none
+    /// without test positions has none.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args, Debug)]
 struct ExportArgs {
-    /// Checkpoint to export
+    /// Checkpoint to export.
     checkpoint: PathBuf,
-    /// ONNX file to write
+    /// ONNX file to write.
     out: PathBuf,
-    /// Replace the file if it exists
+    /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
     /// Rating of the players whose moves the network predicts, 700 to 2600: a network with an input of the rating
-    /// becomes one for this rating only [default: one for all ratings]
+    /// becomes one for this rating only [default: one for all ratings].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(700..=2600))]
     rating: Option<u32>,
-    /// Name of the network, for its metadata
+    /// Name of the network, for its metadata.
     #[arg(long, default_value = "")]
     name: String,
-    /// Description of the training data, for the metadata
+    /// Description of the training data, for the metadata.
     #[arg(long, default_value = "")]
     data: String,
-    /// Licence of the network, for its metadata
+    /// Licence of the network, for its metadata.
     #[arg(long, default_value = "")]
     license: String,
-    /// Search options that the network recommends, for example "CPuct=2;PolicyTemperature=1.5"
+    /// Search options that the network recommends, for example "CPuct=2;PolicyTemperature=1.5".
     #[arg(long, default_value = "")]
     options: String,
 }

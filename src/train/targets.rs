@@ -41,18 +41,18 @@ const POLICY_TEMPERATURE: f32 = 0.04;
 /// Options of the targets, shared by all trainers.
 #[derive(Args, Clone, Copy, Debug, PartialEq)]
 pub struct TargetSettings {
-    /// Weight of the game's result as value target of a position without a score, 0 to 1
+    /// Weight of the game's result as value target of a position without a score, 0 to 1.
     #[arg(long, default_value_t = RESULT_WEIGHT, value_name = "X", value_parser = fraction::<f64>)]
     pub result_weight: f64,
-    /// Share of the game's result in the value target of a position that has a score, 0 to 1
+    /// Share of the game's result in the value target of a position that has a score, 0 to 1.
     #[arg(long, default_value_t = RESULT_MIX, value_name = "X", value_parser = fraction::<f32>)]
     pub result_mix: f32,
     /// Temperature of the policy target where a teacher scored several moves, in expected score (0 to 1): a move that
-    /// loses this much has 1/e of the best move's share; 0 gives the best move everything
+    /// loses this much has 1/e of the best move's share; 0 gives the best move everything.
     #[arg(long, default_value_t = POLICY_TEMPERATURE, value_name = "X", value_parser = fraction::<f32>)]
     pub policy_temperature: f32,
     /// Share of the game's result in the value target of self-play positions; the rest is the value of the search. Two
-    /// numbers are the shares at the first and at the last position of a game, linear in between
+    /// numbers are the shares at the first and at the last position of a game, linear in between.
     #[arg(long, default_value = "1", value_name = "X[,Y]")]
     pub result_share: ResultShare,
 }

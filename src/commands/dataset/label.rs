@@ -31,30 +31,30 @@ const MOST_UNLABELLED: usize = 16;
 /// Options of `dataset label`.
 #[derive(Args, Debug)]
 pub struct LabelArgs {
-    /// Record file to label. If it contains positions of Chess960, the engine must have the option UCI_Chess960
+    /// Record file to label. If it contains positions of Chess960, the engine must have the option UCI_Chess960.
     pub input: PathBuf,
-    /// Record file to write; an incomplete one is continued
+    /// Record file to write; an incomplete one is continued.
     #[arg(short, long)]
     pub out: PathBuf,
-    /// Program of the UCI engine; a file in the current folder goes before a program of its name in PATH
+    /// Program of the UCI engine; a file in the current folder goes before a program of its name in PATH.
     #[arg(long, default_value = "stockfish")]
     pub engine: PathBuf,
-    /// Nodes per position; the search may end within an iteration
+    /// Nodes per position; the search may end within an iteration.
     #[arg(long, default_value_t = 100, value_parser = count::<u64>())]
     pub nodes: u64,
-    /// Search depth per position, instead of nodes; every iteration is completed
+    /// Search depth per position, instead of nodes; every iteration is completed.
     #[arg(long, conflicts_with = "nodes", value_parser = clap::value_parser!(u32).range(1..))]
     pub depth: Option<u32>,
-    /// Moves to score per position, including the best one; they share the nodes
+    /// Moves to score per position, including the best one; they share the nodes.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=1 + ALTERNATIVES as i64))]
     pub multipv: u8,
-    /// Option of the engine, NAME=VALUE; repeatable. MultiPV is set by --multipv
+    /// Option of the engine, NAME=VALUE; repeatable. MultiPV is set by --multipv.
     #[arg(long = "option")]
     pub options: Vec<String>,
-    /// Positions sent before their answers are read; use 1 for engines that do not answer queued positions in order
+    /// Positions sent before their answers are read; use 1 for engines that do not answer queued positions in order.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub queue: u16,
-    /// Maximum number of new labels
+    /// Maximum number of new labels.
     #[arg(long, value_parser = count::<u64>())]
     pub limit: Option<u64>,
 }

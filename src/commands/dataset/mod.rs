@@ -29,23 +29,23 @@ pub struct DatasetArgs {
 
 #[derive(Subcommand, Debug)]
 enum DatasetCommand {
-    /// Convert PGN games to training records
+    /// Convert PGN games to training records.
     Pgn(pgn::PgnArgs),
-    /// Convert PGN games to input planes and policy entries, in AlphaZero's encoding or lc0's
+    /// Convert PGN games to input planes and policy entries, in AlphaZero's encoding or lc0's.
     Planes(planes::PlanesArgs),
-    /// Generate positions to label: from games, after random moves, with odds, unbalanced, endgames
+    /// Generate positions to label: from games, after random moves, with odds, unbalanced, endgames.
     Sample(sample::SampleArgs),
-    /// Collect positions to label from Scorn's own search trees
+    /// Collect positions to label from Scorn's own search trees.
     Visit(visit::VisitArgs),
-    /// Label records with best moves and scores of a UCI engine
+    /// Label records with best moves and scores of a UCI engine.
     Label(label::LabelArgs),
-    /// Label endgames with Syzygy tablebases
+    /// Label endgames with Syzygy tablebases.
     Tables(tables::TablesArgs),
-    /// Record a network's policy and value of every position, to train another network (distillation)
+    /// Record a network's policy and value of every position, to train another network (distillation).
     Policy(policy::PolicyArgs),
-    /// Record visits and values of Scorn's own searches, at all nodes with many visits
+    /// Record visits and values of Scorn's own searches, at all nodes with many visits.
     Search(search::SearchArgs),
-    /// Print statistics of record files
+    /// Print statistics of record files.
     Stats(stats::DatasetStatsArgs),
 }
 

@@ -23,29 +23,29 @@ use crate::{
 /// Options of `dataset pgn`.
 #[derive(Args, Debug)]
 pub struct PgnArgs {
-    /// PGN files (plain, .gz or .zst); "-" is standard input
+    /// PGN files (plain, .gz or .zst); "-" is standard input.
     #[arg(required = true)]
     pub inputs: Vec<PathBuf>,
-    /// Record file to write
+    /// Record file to write.
     #[arg(short, long)]
     pub out: PathBuf,
-    /// Overwrite the output if it exists
+    /// Overwrite the output if it exists.
     #[arg(long)]
     pub force: bool,
-    /// Minimum length of a game, in plies
+    /// Minimum length of a game, in plies.
     #[arg(long, default_value_t = 20)]
     pub min_plies: usize,
-    /// Percentage of the games held out of training, chosen by a hash of their moves
+    /// Percentage of the games held out of training, chosen by a hash of their moves.
     #[arg(long, default_value_t = 2.0, value_parser = percent)]
     pub held_out: f64,
     /// Position that a comment like [%eval 0.31] after a move describes: matches of engines write the mover's
-    /// evaluation before the move, lichess and `scorn analyze --annotate` that of the position after it
+    /// evaluation before the move, lichess and `scorn analyze --annotate` that of the position after it.
     #[arg(long, value_enum, default_value_t, value_name = "WHERE")]
     pub evals: Evals,
-    /// Maximum number of games
+    /// Maximum number of games.
     #[arg(long, value_parser = count::<u64>())]
     pub limit: Option<u64>,
-    /// Maximum number of corrupt games to report individually
+    /// Maximum number of corrupt games to report individually.
     #[arg(long, default_value_t = 20)]
     pub report: u64,
 }

@@ -20,16 +20,16 @@ use crate::{
 /// Options of `dataset planes`.
 #[derive(Args, Debug)]
 pub struct PlanesArgs {
-    /// PGN files (plain, .gz or .zst)
+    /// PGN files (plain, .gz or .zst).
     #[arg(required = true)]
     pub inputs: Vec<PathBuf>,
-    /// File to write
+    /// File to write.
     #[arg(short, long)]
     pub out: PathBuf,
-    /// Overwrite the output if it exists
+    /// Overwrite the output if it exists.
     #[arg(long)]
     pub force: bool,
-    /// Encoding of the planes and moves
+    /// Encoding of the planes and moves.
     #[arg(long, value_enum, default_value = "alphazero")]
     pub encoding: PlanesEncoding,
 }

@@ -25,19 +25,19 @@ const BATCH: usize = 256;
 #[derive(Args, Debug)]
 pub struct PolicyArgs {
     /// Record file of the positions. Records have no history: a network with inputs of earlier positions is given each
-    /// position alone, and HistoryFill says what those inputs hold
+    /// position alone, and HistoryFill says what those inputs hold.
     pub input: PathBuf,
     /// File to write, training data for `scorn train run --result-share 0`: by default the value target there is the
-    /// game's result, where it is known, and not the network's value
+    /// game's result, where it is known, and not the network's value.
     #[arg(short, long)]
     pub out: PathBuf,
-    /// Number of records to skip at the beginning
+    /// Number of records to skip at the beginning.
     #[arg(long, default_value_t = 0)]
     pub skip: u64,
-    /// Maximum number of records; each takes about 250 bytes of memory
+    /// Maximum number of records; each takes about 250 bytes of memory.
     #[arg(long, default_value_t = 1_000_000, value_parser = count::<u64>())]
     pub count: u64,
-    /// Overwrite the output if it exists
+    /// Overwrite the output if it exists.
     #[arg(long)]
     pub force: bool,
 }

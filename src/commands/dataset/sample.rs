@@ -15,37 +15,37 @@ use crate::{
 /// Options of `dataset sample`.
 #[derive(Args, Debug)]
 pub struct SampleArgs {
-    /// Record files of games to start from
+    /// Record files of games to start from.
     #[arg(required = true)]
     pub inputs: Vec<PathBuf>,
-    /// Record file to write
+    /// Record file to write.
     #[arg(short, long)]
     pub out: PathBuf,
-    /// Overwrite the output if it exists
+    /// Overwrite the output if it exists.
     #[arg(long)]
     pub force: bool,
-    /// Number of positions to generate
+    /// Number of positions to generate.
     #[arg(long, value_parser = count::<u64>())]
     pub count: u64,
-    /// Seed; the same seed and inputs give the same positions
+    /// Seed; the same seed and inputs give the same positions.
     #[arg(long, default_value_t = 1)]
     pub sample_seed: u64,
-    /// Share of unchanged positions
+    /// Share of unchanged positions.
     #[arg(long, default_value_t = 0.25)]
     pub real: f64,
-    /// Share of positions after random moves
+    /// Share of positions after random moves.
     #[arg(long, default_value_t = 0.45)]
     pub random_moves: f64,
-    /// Share of odds positions
+    /// Share of odds positions.
     #[arg(long, default_value_t = 0.14)]
     pub odds: f64,
-    /// Share of positions with pieces of both sides missing
+    /// Share of positions with pieces of both sides missing.
     #[arg(long, default_value_t = 0.10)]
     pub unbalanced: f64,
-    /// Share of random endgames
+    /// Share of random endgames.
     #[arg(long, default_value_t = 0.06)]
     pub endgame: f64,
-    /// Share of random endgames against a bare king
+    /// Share of random endgames against a bare king.
     #[arg(long, default_value_t = 0.0)]
     pub bare_king: f64,
 }

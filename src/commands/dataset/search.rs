@@ -26,29 +26,29 @@ use crate::{
 /// Options of `dataset search`.
 #[derive(Args, Clone, Debug)]
 pub struct SearchArgs {
-    /// Record files of positions to search
+    /// Record files of positions to search.
     #[arg(required = true)]
     pub inputs: Vec<PathBuf>,
     /// File to write, training data for `scorn train`; it appears when all searches are done, so an interrupted run
-    /// starts again
+    /// starts again.
     #[arg(short, long)]
     pub out: PathBuf,
-    /// Minimum number of positions; each takes about 250 bytes of memory
+    /// Minimum number of positions; each takes about 250 bytes of memory.
     #[arg(long, default_value_t = 500_000, value_parser = count::<u64>())]
     pub count: u64,
-    /// Seed; the same seed, inputs, network and options give the same positions
+    /// Seed; the same seed, inputs, network and options give the same positions.
     #[arg(long, default_value_t = 1)]
     pub sample_seed: u64,
-    /// Nodes per search; many small searches give more diverse positions than few large ones
+    /// Nodes per search; many small searches give more diverse positions than few large ones.
     #[arg(long, default_value_t = 800, value_parser = clap::value_parser!(u64).range(2..))]
     pub nodes: u64,
-    /// Minimum visits of a position
+    /// Minimum visits of a position.
     #[arg(long, alias = "least-visits", default_value_t = 40, value_parser = clap::value_parser!(u32).range(2..))]
     pub min_visits: u32,
-    /// Temperature of the policy: a move's weight is visits^(1/X), so values below 1 sharpen the search's distribution
+    /// Temperature of the policy: a move's weight is visits^(1/X), so values below 1 sharpen the search's distribution.
     #[arg(long, default_value_t = 1.0, value_parser = temperature)]
     pub visits_temperature: f64,
-    /// Overwrite the output if it exists
+    /// Overwrite the output if it exists.
     #[arg(long)]
     pub force: bool,
 }

@@ -7,10 +7,10 @@ use clap::Args;
 /// Options of `dataset stats`.
 #[derive(Args, Debug)]
 pub struct DatasetStatsArgs {
-    /// Record files
+    /// Record files.
     #[arg(required = true)]
     pub inputs: Vec<PathBuf>,
-    /// Print a JSON object: for each source of records its counts
+    /// Print a JSON object: for each source of records its counts.
     #[arg(long)]
     pub json: bool,
 }

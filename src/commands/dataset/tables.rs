@@ -17,15 +17,15 @@ use crate::{
 /// Options of `dataset tables`.
 #[derive(Args, Debug)]
 pub struct TablesArgs {
-    /// Record file; existing labels are replaced
+    /// Record file; existing labels are replaced.
     pub input: PathBuf,
-    /// Record file to write
+    /// Record file to write.
     #[arg(short, long)]
     pub out: PathBuf,
-    /// Folders of Syzygy tablebases, separated as in SyzygyPath; without DTZ tables, mates are not labelled
+    /// Folders of Syzygy tablebases, separated as in SyzygyPath; without DTZ tables, mates are not labelled.
     #[arg(long, alias = "tables", value_name = "FOLDERS")]
     pub syzygy: String,
-    /// Overwrite the output if it exists
+    /// Overwrite the output if it exists.
     #[arg(long)]
     pub force: bool,
 }

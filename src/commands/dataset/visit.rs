@@ -17,22 +17,22 @@ use crate::{
 /// Options of `dataset visit`.
 #[derive(Args, Debug)]
 pub struct VisitArgs {
-    /// Record files of positions to search
+    /// Record files of positions to search.
     #[arg(required = true)]
     pub inputs: Vec<PathBuf>,
-    /// Record file to write; an incomplete one is continued
+    /// Record file to write; an incomplete one is continued.
     #[arg(short, long)]
     pub out: PathBuf,
-    /// Minimum number of positions
+    /// Minimum number of positions.
     #[arg(long, value_parser = count::<u64>())]
     pub count: u64,
-    /// Seed; the same seed, inputs, network and options give the same positions
+    /// Seed; the same seed, inputs, network and options give the same positions.
     #[arg(long, default_value_t = 1)]
     pub sample_seed: u64,
-    /// Nodes per search
+    /// Nodes per search.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(2..))]
     pub nodes: u64,
-    /// Positions taken from each search tree, at random
+    /// Positions taken from each search tree, at random.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
     pub per_search: u64,
 }
