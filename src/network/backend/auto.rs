@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     error::LoadError,
     factory::{BackendFactory, BackendInfo, BackendKind, BackendRequest, check_settings_of_any},
-    options::OptionsError,
+    options::BackendOptionsError,
 };
 use crate::network::Evaluator;
 
@@ -99,7 +99,7 @@ impl BackendFactory for Auto {
 pub fn create_with_usable(
     factory: &dyn BackendFactory,
     request: &BackendRequest<'_>,
-) -> Result<(Arc<dyn Evaluator>, Vec<OptionsError>), LoadError> {
+) -> Result<(Arc<dyn Evaluator>, Vec<BackendOptionsError>), LoadError> {
     let unused = factory
         .info()
         .unused_settings(request.options, request.backends);
@@ -127,7 +127,7 @@ pub fn create_with_usable(
 fn report_unused_settings(
     backend: &BackendInfo,
     request: &BackendRequest<'_>,
-    unusable: &[OptionsError],
+    unusable: &[BackendOptionsError],
 ) {
     for error in unusable {
         let name = backend.name;

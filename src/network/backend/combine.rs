@@ -18,7 +18,7 @@ use super::{
         BackendFactory, BackendInfo, BackendKind, BackendRequest, names_of, unknown_backend,
     },
     merged::merged_on_device,
-    options::{BackendOptions, OptionsError, Setting},
+    options::{BackendOptions, BackendOptionsError, Setting},
 };
 use crate::network::{Advice, Batch, BatchTimes, EvaluateError, Evaluator, Info, input::View};
 
@@ -151,11 +151,11 @@ fn name_origin(
     own: &[&str],
 ) -> LoadError {
     match error {
-        LoadError::Options(OptionsError::Unknown {
+        LoadError::Options(BackendOptionsError::Unknown {
             backend,
             key,
             known,
-        }) if options.text(&key).is_some() => LoadError::Options(OptionsError::Inherited {
+        }) if options.text(&key).is_some() => LoadError::Options(BackendOptionsError::Inherited {
             combination: combination.to_owned(),
             backend,
             key,

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::{options::OptionsError, ort::runtime::RuntimeError};
+use super::{options::BackendOptionsError, ort::runtime::RuntimeError};
 use crate::network::{EvaluateError, source::WeightsError};
 
 /// Why there is no evaluator.
@@ -21,7 +21,7 @@ pub enum LoadError {
     },
     /// The backend's settings are wrong.
     #[error(transparent)]
-    Options(#[from] OptionsError),
+    Options(#[from] BackendOptionsError),
     /// ONNX Runtime is missing or unusable.
     #[error("backend {backend}: {error}{}", how_to_install(install_command, error))]
     Runtime {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::{
     error::LoadError,
-    options::{BackendOptions, OptionsError, Setting},
+    options::{BackendOptions, BackendOptionsError, Setting},
     ort::{
         install::InstallPlace,
         runtime::{Runtime, RuntimeError},
@@ -241,7 +241,7 @@ impl BackendInfo {
     ///
     /// # Errors
     /// Names the first of them, and the settings that there are.
-    pub fn check_settings(&self, options: &BackendOptions) -> Result<(), OptionsError> {
+    pub fn check_settings(&self, options: &BackendOptions) -> Result<(), BackendOptionsError> {
         let keys: Vec<&str> = self.settings.iter().map(|setting| setting.key).collect();
         options.only(self.name, &keys)
     }
@@ -304,10 +304,12 @@ pub fn check_settings_of_any(
     backend: &str,
     options: &BackendOptions,
     backends: &[&dyn BackendFactory],
-) -> Result<(), OptionsError> {
+) -> Result<(), BackendOptionsError> {
     let checked = options.only(backend, &all_settings(backends));
     checked.map_err(|error| match error {
-        OptionsError::Unknown { key, known, .. } => OptionsError::UnknownToAll { key, known },
+        BackendOptionsError::Unknown { key, known, .. } => {
+            BackendOptionsError::UnknownToAll { key, known }
+        }
         error => error,
     })
 }

@@ -1,8 +1,8 @@
 //! The syntax of the `BackendOptions` option: `key=value,name(key=value,...)`.
 //!
-//! Values without braces are settings; a name with braces (or braces alone) is a group of settings of its own, which
-//! the backends that combine others (`multiplexing`, `roundrobin`, `check`) take as one child each. A group inherits
-//! what stands beside it. A key without value means `key=true`.
+//! A part without parentheses is a setting. One with parentheses, with or without a name before them, is a group with
+//! settings of its own; the backends that combine others (`multiplexing`, `roundrobin`, `check`) take each group as one
+//! child. A group inherits the settings beside it. A key without value means `key=true`.
 
 use thiserror::Error;
 
@@ -24,23 +24,24 @@ pub const THREADS: Setting = Setting {
     default: "1",
 };
 
-/// The most groups that another one may be within; the parser calls itself for each.
+/// Maximum number of groups that another one may be inside; the parser calls itself for each.
 const MAX_NESTING: usize = 8;
 
 /// Why a text is not in the syntax, or names a setting or value that does not exist.
 #[derive(Debug, Error, PartialEq)]
-pub enum OptionsError {
-    /// Brackets do not match.
+pub enum BackendOptionsError {
+    /// Parentheses that do not match, or text between a closing one and the next comma.
     #[error(
-        "BackendOptions: '{0}' has unbalanced brackets; the syntax is key=value,name(key=value)"
+        "BackendOptions: '{0}' has unmatched parentheses; expected settings key=value and groups of them in \
+         parentheses, with commas between, as in backend=cuda,(gpu=0),(gpu=1)"
     )]
-    Brackets(String),
-    /// Groups within too many others.
-    #[error("BackendOptions: groups may be within at most {MAX_NESTING} others")]
+    Parentheses(String),
+    /// Groups inside too many others.
+    #[error("BackendOptions: a group may be inside at most {MAX_NESTING} others")]
     Nesting,
     /// A setting without name.
     #[error(
-        "BackendOptions: '{0}' has a setting without a name; the syntax is key=value,name(key=value)"
+        "BackendOptions: '{0}' has a setting without a name; expected key=value, as in threads=2"
     )]
     NoName(String),
     /// A value that is not of the right type.
@@ -100,11 +101,11 @@ pub enum OptionsError {
     },
 }
 
-impl OptionsError {
+impl BackendOptionsError {
     /// The setting whose value is wrong, if that is the error.
     pub fn rejected_setting(&self) -> Option<&str> {
         match self {
-            OptionsError::BadValue { key, .. } => Some(key),
+            BackendOptionsError::BadValue { key, .. } => Some(key),
             _ => None,
         }
     }
@@ -121,15 +122,15 @@ impl BackendOptions {
     /// Parses the text.
     ///
     /// # Errors
-    /// When brackets do not match or a setting has no name.
-    pub fn parse(text: &str) -> Result<BackendOptions, OptionsError> {
+    /// When parentheses do not match or a setting has no name.
+    pub fn parse(text: &str) -> Result<BackendOptions, BackendOptionsError> {
         BackendOptions::parse_within(text, 0)
     }
 
-    /// Parses the text of a group that is within so many others.
-    fn parse_within(text: &str, nesting: usize) -> Result<BackendOptions, OptionsError> {
+    /// Parses the text of a group inside this number of others.
+    fn parse_within(text: &str, nesting: usize) -> Result<BackendOptions, BackendOptionsError> {
         if nesting > MAX_NESTING {
-            return Err(OptionsError::Nesting);
+            return Err(BackendOptionsError::Nesting);
         }
         let mut options = BackendOptions::default();
         for part in split(text)? {
@@ -137,14 +138,15 @@ impl BackendOptions {
             match part.split_once('(') {
                 Some((name, rest)) if !name.contains('=') => {
                     let inner = rest.strip_suffix(')');
-                    let inner = inner.ok_or_else(|| OptionsError::Brackets(text.to_owned()))?;
+                    let inner =
+                        inner.ok_or_else(|| BackendOptionsError::Parentheses(text.to_owned()))?;
                     let group = BackendOptions::parse_within(inner, nesting + 1)?;
                     options.groups.push((name.trim().to_owned(), group));
                 }
                 _ => {
                     let (key, value) = part.split_once('=').unwrap_or((part, "true"));
                     if key.trim().is_empty() {
-                        return Err(OptionsError::NoName(text.to_owned()));
+                        return Err(BackendOptionsError::NoName(text.to_owned()));
                     }
                     let setting = (key.trim().to_ascii_lowercase(), value.trim().to_owned());
                     options.settings.push(setting);
@@ -184,13 +186,13 @@ impl BackendOptions {
     ///
     /// # Errors
     /// When it is something else.
-    pub fn fraction(&self, key: &str) -> Result<Option<f32>, OptionsError> {
+    pub fn fraction(&self, key: &str) -> Result<Option<f32>, BackendOptionsError> {
         let parsed = self.text(key).map(|value| {
             let number = value
                 .parse()
                 .ok()
                 .filter(|number: &f32| number.is_finite() && *number >= 0.0);
-            number.ok_or_else(|| OptionsError::BadValue {
+            number.ok_or_else(|| BackendOptionsError::BadValue {
                 key: key.to_owned(),
                 value: value.to_owned(),
                 expected: "a number of at least 0",
@@ -209,9 +211,9 @@ impl BackendOptions {
     ///
     /// # Errors
     /// When it is something else.
-    pub fn number(&self, key: &str) -> Result<Option<usize>, OptionsError> {
+    pub fn number(&self, key: &str) -> Result<Option<usize>, BackendOptionsError> {
         let parsed = self.text(key).map(|value| {
-            value.parse().map_err(|_| OptionsError::BadValue {
+            value.parse().map_err(|_| BackendOptionsError::BadValue {
                 key: key.to_owned(),
                 value: value.to_owned(),
                 expected: "a whole number",
@@ -224,11 +226,11 @@ impl BackendOptions {
     ///
     /// # Errors
     /// When it is no number of threads.
-    pub fn threads(&self) -> Result<usize, OptionsError> {
+    pub fn threads(&self) -> Result<usize, BackendOptionsError> {
         match self.number("threads")? {
             None => Ok(1),
             Some(threads @ 1..=1024) => Ok(threads),
-            Some(threads) => Err(OptionsError::BadValue {
+            Some(threads) => Err(BackendOptionsError::BadValue {
                 key: "threads".to_owned(),
                 value: threads.to_string(),
                 expected: "a number from 1 to 1024",
@@ -240,13 +242,13 @@ impl BackendOptions {
     ///
     /// # Errors
     /// When it is something else.
-    pub fn numbers(&self, key: &str) -> Result<Option<Vec<usize>>, OptionsError> {
+    pub fn numbers(&self, key: &str) -> Result<Option<Vec<usize>>, BackendOptionsError> {
         let parsed = self.text(key).map(|value| {
             let numbers = value
                 .split('/')
                 .map(|number| number.trim().parse().ok().filter(|&n| n > 0));
             let numbers: Option<Vec<usize>> = numbers.collect();
-            numbers.ok_or_else(|| OptionsError::BadValue {
+            numbers.ok_or_else(|| BackendOptionsError::BadValue {
                 key: key.to_owned(),
                 value: value.to_owned(),
                 expected: "a list of sizes like 1/8/64",
@@ -259,9 +261,9 @@ impl BackendOptions {
     ///
     /// # Errors
     /// Names the first unknown one.
-    pub fn only(&self, backend: &str, known: &[&str]) -> Result<(), OptionsError> {
+    pub fn only(&self, backend: &str, known: &[&str]) -> Result<(), BackendOptionsError> {
         if let Some((name, _)) = self.groups.first() {
-            return Err(OptionsError::Groups {
+            return Err(BackendOptionsError::Groups {
                 backend: backend.to_owned(),
                 group: format!("{name}(...)"),
             });
@@ -272,7 +274,7 @@ impl BackendOptions {
             .find(|(key, _)| !known.contains(&key.as_str()))
         {
             None => Ok(()),
-            Some((key, _)) => Err(OptionsError::Unknown {
+            Some((key, _)) => Err(BackendOptionsError::Unknown {
                 backend: backend.to_owned(),
                 key: key.clone(),
                 known: match known {
@@ -284,9 +286,9 @@ impl BackendOptions {
     }
 }
 
-/// The parts between commas that are in no brackets.
-fn split(text: &str) -> Result<Vec<&str>, OptionsError> {
-    let unbalanced = || OptionsError::Brackets(text.to_owned());
+/// The parts between commas that are outside of parentheses.
+fn split(text: &str) -> Result<Vec<&str>, BackendOptionsError> {
+    let unbalanced = || BackendOptionsError::Parentheses(text.to_owned());
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0usize);
     for (index, character) in text.char_indices() {
         match character {
@@ -318,7 +320,7 @@ mod tests {
         assert!(BackendOptions::parse(&nested(MAX_NESTING)).is_ok());
         for n in [MAX_NESTING + 1, 30_000] {
             let error = BackendOptions::parse(&nested(n));
-            assert_eq!(error, Err(OptionsError::Nesting));
+            assert_eq!(error, Err(BackendOptionsError::Nesting));
         }
     }
 

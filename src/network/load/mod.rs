@@ -209,8 +209,8 @@ mod tests {
             ("auto", "thraeds=2", "no backend has a setting 'thraeds'"),
             ("", "thraeds=2", "no backend has a setting 'thraeds'"),
             ("rten", "thraeds=2", "rten has no setting 'thraeds'"),
-            ("rten", "((", "unbalanced brackets"),
-            ("multiplexing", "((", "unbalanced brackets"),
+            ("rten", "((", "unmatched parentheses"),
+            ("multiplexing", "((", "unmatched parentheses"),
         ] {
             let (loaded, probed) = load(backend, settings);
             assert!(loaded.as_ref().unwrap().contains(part), "{loaded:?}");

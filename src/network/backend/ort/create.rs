@@ -27,7 +27,7 @@ use crate::{
             combine::Checked,
             error::LoadError,
             factory::{BackendFactory, BackendInfo, BackendRequest, evaluate_start},
-            options::{BackendOptions, OptionsError},
+            options::{BackendOptions, BackendOptionsError},
             pool::{NetworkEvaluator, SessionCounts, SessionFactory, is_out_of_memory},
         },
         input::Encoding,
@@ -434,7 +434,7 @@ fn setup_failed(info: &BackendInfo, error: BackendSetupError) -> LoadError {
 fn packed(model: &OnnxModel) -> Result<OnnxModel, LoadError> {
     let layout = Encoding::of(model).layout();
     if layout.scalar_planes.is_empty() {
-        return Err(OptionsError::BadValue {
+        return Err(BackendOptionsError::BadValue {
             key: "packed".into(),
             value: "true".into(),
             expected: "possible for this kind of network; it is for lc0's planes",
@@ -471,7 +471,7 @@ fn converted_to(requested: DataType, network: &Network) -> Result<&'static str, 
         DataType::Int8 if network.is_converted => Ok(", int8"),
         // 16 bits are the default on GPUs, 8 bits were requested by the user.
         DataType::Float16 | DataType::BFloat16 => Ok(", precision of the ONNX file"),
-        DataType::Int8 => Err(OptionsError::BadValue {
+        DataType::Int8 => Err(BackendOptionsError::BadValue {
             key: "precision".into(),
             value: "int8".into(),
             expected: "possible for ONNX models, also within a .pb.gz, which keep their own; it is for networks with \

@@ -11,7 +11,7 @@ use crate::{
     network::{
         Advice,
         backend::{
-            options::{BackendOptions, OptionsError, Setting},
+            options::{BackendOptions, BackendOptionsError, Setting},
             pool::DeviceSession,
         },
     },
@@ -33,7 +33,7 @@ pub(super) const BATCH: Setting = Setting {
 pub enum BackendSetupError {
     /// Its settings are wrong.
     #[error(transparent)]
-    Options(#[from] OptionsError),
+    Options(#[from] BackendOptionsError),
     /// The device, or a library that it needs, is missing: what, and how to get it.
     #[error("{0}")]
     Unavailable(String),
@@ -181,7 +181,7 @@ pub enum Packing {
 
 /// A setting with a value that it cannot have.
 pub(super) fn bad_value(key: &str, value: &str, expected: &'static str) -> BackendSetupError {
-    BackendSetupError::Options(OptionsError::BadValue {
+    BackendSetupError::Options(BackendOptionsError::BadValue {
         key: key.to_owned(),
         value: value.to_owned(),
         expected,
