@@ -57,7 +57,7 @@ pub enum IgnoredWord {
     Unknown(String),
     /// A number must follow it.
     NoNumber(String),
-    /// What follows it is no number, or a negative one where there is none.
+    /// What follows it is not a number, or is a negative one where it must not be.
     BadNumber(String),
     /// `perft` with too many plies.
     TooDeep {

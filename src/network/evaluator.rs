@@ -69,7 +69,7 @@ pub enum EvaluateError {
         /// The tensor's name.
         output: String,
     },
-    /// The network's value is none.
+    /// The network's output is not a value: its probabilities do not add up to 1, or W - L is beyond -1 to 1.
     #[error("{network} is not usable: its output {output} has {found}; {missing}")]
     NotAValue {
         /// The network's file or name.

@@ -184,7 +184,7 @@ pub enum OptionError {
         /// What would have been accepted.
         expected: String,
     },
-    /// A part of a list of settings is none.
+    /// A part of a list of settings is not of the form `Option=value`.
     #[error("'{0}' is not of the form Option=value")]
     NoValue(String),
     /// The value has a form of its own, and this is wrong with it.

@@ -357,7 +357,7 @@ fn version_of(entries: &Metadata) -> Result<(&'static str, usize, InputSet), Fil
 /// The metadata of an ONNX model.
 ///
 /// # Errors
-/// When the bytes are none.
+/// When the bytes are not an ONNX model.
 pub fn metadata(bytes: &[u8]) -> Result<Metadata, FileError> {
     Ok(metadata_of(&read::decode(bytes)?))
 }
@@ -623,7 +623,7 @@ impl Tensors {
             Ok(values)
         } else {
             Err(damaged(format!(
-                "{name} holds what is no number, or one above {LARGEST_WEIGHT}"
+                "{name} holds NaN or a number beyond +-{LARGEST_WEIGHT}"
             )))
         }
     }

@@ -207,7 +207,7 @@ struct Naming {
 }
 
 impl Naming {
-    /// The name that the file contains; an empty one is none.
+    /// The name that the file contains; an empty one does not count.
     fn given(&self) -> Option<&str> {
         self.given.as_deref().filter(|name| !name.is_empty())
     }

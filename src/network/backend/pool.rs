@@ -477,7 +477,7 @@ impl NetworkEvaluator {
         }
     }
 
-    /// Checks that the value is one: a network whose last softmax or tanh was left out loads and plays nonsense.
+    /// Checks that the output is a value: a network whose last softmax or tanh was left out loads and plays nonsense.
     fn check_value(&self, outputs: &Outputs, row: usize) -> Result<(), EvaluateError> {
         let not_a_value = |output, found, missing| {
             Err(EvaluateError::NotAValue {
