@@ -240,7 +240,7 @@ impl<'a> GameInProgress<'a> {
             return Err((
                 side,
                 ForfeitReason::IllegalMove,
-                setup::shorten_to(&details, MOST_DETAILS),
+                setup::shorten_to(&details, MAX_DETAILS),
             ));
         };
         self.position += if self.moves.is_empty() {
@@ -295,12 +295,12 @@ fn forfeit_of(side: Color, error: &ClientError) -> Forfeit {
     (
         side,
         reason,
-        setup::shorten_to(&error.to_string(), MOST_DETAILS),
+        setup::shorten_to(&error.to_string(), MAX_DETAILS),
     )
 }
 
-/// The longest text of a forfeit in a game's tags, in characters: longer ones come from an engine's dump.
-const MOST_DETAILS: usize = 500;
+/// Maximum length of the text of a forfeit in a game's tags, in characters: longer ones come from an engine's dump.
+const MAX_DETAILS: usize = 500;
 
 fn fen_text(position: &Chess) -> String {
     Fen::from_position(position, EnPassantMode::Legal).to_string()

@@ -62,7 +62,7 @@ impl FromStr for Limit {
             }
             let seconds = minutes * 60.0 + rest;
             let time = Duration::try_from_secs_f64(seconds).map_err(|_| error())?;
-            (time <= MOST_TIME).then_some(time).ok_or_else(error)
+            (time <= MAX_TIME).then_some(time).ok_or_else(error)
         };
         let positive = |time: Duration| (time >= MILLISECOND).then_some(time).ok_or_else(error);
         match text.split_once('=').ok_or_else(error)? {
@@ -96,7 +96,7 @@ impl FromStr for Limit {
 }
 
 /// Maximum time.
-const MOST_TIME: Duration = Duration::from_secs(1_000_000);
+const MAX_TIME: Duration = Duration::from_secs(1_000_000);
 
 /// Minimum time.
 const MILLISECOND: Duration = Duration::from_millis(1);

@@ -214,17 +214,17 @@ fn named_numbers<const N: usize>(text: &str, names: [&str; N]) -> Option<[u32; N
     (parts.len() == N).then_some(numbers)
 }
 
-/// The most pawns in the earlier form of --resign; more are centipawns by mistake.
-const MOST_PAWNS_TO_WIN: f64 = 50.0;
+/// Maximum number of pawns in the earlier form of --resign; more are centipawns by mistake.
+const MAX_PAWNS_TO_WIN: f64 = 50.0;
 /// The same for --draw.
-const MOST_PAWNS_TO_DRAW: f64 = 5.0;
+const MAX_PAWNS_TO_DRAW: f64 = 5.0;
 
 /// The value of --resign, in fastchess's form or as plies and pawns. There both engines must agree, which fastchess
 /// calls twosided.
 fn resign_rule(text: &str) -> Result<WinRule> {
     if let Ok(rule) = text.parse::<WinRule>() {
         let expected = "this would be PLIES,PAWNS: for centipawns write movecount=3,score=600";
-        ensure!(rule.value <= MOST_PAWNS_TO_WIN, expected);
+        ensure!(rule.value <= MAX_PAWNS_TO_WIN, expected);
         return Ok(rule);
     }
     let rule = named_numbers(text, ["movecount", "score"]);
@@ -241,7 +241,7 @@ fn resign_rule(text: &str) -> Result<WinRule> {
 fn draw_rule(text: &str) -> Result<DrawRule> {
     if let Ok(rule) = text.parse::<DrawRule>() {
         let expected = "this would be MOVE,PLIES,PAWNS: for centipawns write movenumber=35,movecount=8,score=20";
-        ensure!(rule.value <= MOST_PAWNS_TO_DRAW, expected);
+        ensure!(rule.value <= MAX_PAWNS_TO_DRAW, expected);
         return Ok(rule);
     }
     let rule = named_numbers(text, ["movenumber", "movecount", "score"]);

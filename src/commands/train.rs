@@ -32,7 +32,7 @@ use crate::train::{self, TrainingSettings};
 const INPUTS_HELP: &str =
     "Set of inputs [default: that of the network or checkpoint it starts from, or position]";
 /// Limit of the size of a sparse network's file, in bytes.
-const LARGEST_NETWORK: u64 = 1 << 30;
+const MAX_NETWORK_BYTES: u64 = 1 << 30;
 
 /// Train sparse networks on the CPU from record files of `dataset` and positions of `selfplay`.
 #[derive(Args, Debug)]
@@ -338,7 +338,7 @@ fn start(args: &StartArgs) -> Result<()> {
         .collect();
     let file = NewFile::create(&args.out, args.force, &inputs)?;
     let read = |path: &Path| {
-        files::read(path, LARGEST_NETWORK)
+        files::read(path, MAX_NETWORK_BYTES)
             .with_context(|| format!("cannot read {}", path.display()))
     };
     let mut checkpoint = match &args.network {

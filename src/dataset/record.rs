@@ -38,12 +38,12 @@ pub const ALTERNATIVES: usize = 4;
 
 /// The score is unknown.
 pub const NO_SCORE: i16 = i16::MIN;
-/// A mate in so many plies has the score `MATE - plies`.
+/// A mate in `plies` has the score `MATE - plies`.
 pub const MATE: i16 = 32000;
-/// The longest mate that a score can represent, in plies.
-const LONGEST_MATE: i16 = 1000;
+/// Maximum length of a mate that a score can represent, in plies.
+const MAX_MATE_PLIES: i16 = 1000;
 /// The score of a win of unknown length, and of the longest mates. Larger scores are mates, too.
-pub const SURE_WIN: i16 = MATE - LONGEST_MATE;
+pub const SURE_WIN: i16 = MATE - MAX_MATE_PLIES;
 /// Number of plies left is unknown.
 pub const NO_PLIES: u16 = u16::MAX;
 /// The game's result is unknown.
@@ -51,7 +51,7 @@ pub const NO_RESULT: u8 = u8::MAX;
 
 /// The score of a mate in this many moves by the side to move, or by the other side if negative.
 pub fn mate_score(moves: i32) -> i16 {
-    let longest = i32::from(LONGEST_MATE);
+    let longest = i32::from(MAX_MATE_PLIES);
     let moves = moves.clamp(-longest, longest);
     let plies = (2 * moves.abs() - i32::from(moves > 0)).min(longest) as i16;
     match moves > 0 {

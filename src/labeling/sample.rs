@@ -19,8 +19,8 @@ use crate::dataset::record::{Record, Source};
 use crate::dataset::record_file::RecordReader;
 use crate::random::weighted_index;
 
-/// Failed attempts in a row that are an error.
-const MOST_FAILED_ATTEMPTS: u32 = 100_000;
+/// Maximum number of failed attempts in a row.
+const MAX_FAILED_ATTEMPTS: u32 = 100_000;
 
 /// Generates positions from those of games; the seed and the games determine them.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Sampler {
     /// # Errors
     /// When too many attempts in a row fail.
     pub fn next_position(&mut self) -> Result<Record> {
-        for _ in 0..MOST_FAILED_ATTEMPTS {
+        for _ in 0..MAX_FAILED_ATTEMPTS {
             let kind =
                 KINDS[weighted_index(self.shares.iter().copied(), &mut self.rng).unwrap_or(0)];
             let base = self.games.choose(&mut self.rng).context("no positions")?;
@@ -84,8 +84,8 @@ impl Sampler {
             }
         }
         bail!(
-            "{MOST_FAILED_ATTEMPTS} attempts in a row failed: the input files hold no positions from which the requested kinds \
-             can be generated"
+            "{MAX_FAILED_ATTEMPTS} attempts in a row failed: the input files hold no positions from which the \
+             requested kinds can be generated"
         )
     }
 }

@@ -13,8 +13,8 @@ use crate::{
     terminal::counted,
 };
 
-/// Searches in a row with too few positions that are an error.
-pub const MOST_POOR_SEARCHES: u32 = 1000;
+/// Maximum number of searches in a row with too few positions.
+pub const MAX_POOR_SEARCHES: u32 = 1000;
 
 impl Searcher {
     /// Takes this many positions from the tree of one search, which starts at a random position of the games.
@@ -23,7 +23,7 @@ impl Searcher {
     /// When a search fails, or too many in a row have too few positions.
     pub fn draw(&self, games: &[Record], count: usize, seed: u64) -> Result<Vec<Record>> {
         let mut rng = SmallRng::seed_from_u64(seed);
-        for _ in 0..MOST_POOR_SEARCHES {
+        for _ in 0..MAX_POOR_SEARCHES {
             let root = Root::draw(games, &mut rng)?;
             let lines = self.search(&root.start)?.0.open_lines();
             if lines.len() >= count {
@@ -32,7 +32,7 @@ impl Searcher {
             }
         }
         anyhow::bail!(
-            "{MOST_POOR_SEARCHES} searches, one after the other, visited fewer than {}: lower --per-search or \
+            "{MAX_POOR_SEARCHES} searches, one after the other, visited fewer than {}: lower --per-search or \
              raise --nodes",
             counted(count as u64, "undecided position")
         )

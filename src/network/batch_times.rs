@@ -152,17 +152,17 @@ pub struct Delay {
 /// The share of the latest batch in the average.
 const SHARE_OF_LATEST: f64 = 1.0 / 32.0;
 
-/// A batch that takes longer than this counts as one that takes as long: it was an accident.
-const LONGEST_DELAY: Duration = Duration::from_millis(20);
+/// Maximum delay of a batch that counts: a longer one was an accident, and counts as this.
+const MAX_DELAY: Duration = Duration::from_millis(20);
 
 /// A delay is taken into account from this share of the time of one position on.
-const SMALLEST_SHARE: f64 = 0.5;
+const MIN_SHARE: f64 = 0.5;
 
 impl Delay {
     /// Takes note that a batch of `size` positions took so long while `busy` batches were on the device.
     pub fn observe(&self, times: &BatchTimes, size: usize, busy: usize, taken: Duration) {
         let expected = times.of(size).mul_f64(busy.max(1) as f64);
-        let late = taken.saturating_sub(expected).min(LONGEST_DELAY);
+        let late = taken.saturating_sub(expected).min(MAX_DELAY);
         // Lost updates do no harm.
         let before = self.nanoseconds.load(Ordering::Relaxed) as f64;
         let now = before + (late.as_nanos() as f64 - before) * SHARE_OF_LATEST;
@@ -177,7 +177,7 @@ impl Delay {
     /// The times as they are at present; `None` if they are as measured.
     fn of(&self, times: &BatchTimes) -> Option<BatchTimes> {
         let delay = Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed));
-        let counts = delay > times.of(1).mul_f64(SMALLEST_SHARE);
+        let counts = delay > times.of(1).mul_f64(MIN_SHARE);
         counts.then(|| times.with_delay(delay))
     }
 }

@@ -11,8 +11,8 @@ const MAX_LINE_BYTES: usize = 1 << 16;
 /// last of them is one again.
 const MAX_AFTER_RETURN: usize = 16;
 const MAX_EXTENSIONS: usize = 64;
-/// Carriage returns before a `\n` that are part of the line's end, and one.
-const MOST_RETURNS: usize = 4;
+/// Maximum number of carriage returns before a `\n` that are part of the line's end, plus one.
+const MAX_RETURNS: usize = 4;
 
 /// Reads lines one after the other.
 pub(super) struct Lines<R> {
@@ -91,7 +91,7 @@ fn lone_return(text: &[u8]) -> Option<usize> {
         return None;
     }
     let at = text.iter().position(|&byte| byte == b'\r')?;
-    let mut after = text[at..].iter().take(MOST_RETURNS);
+    let mut after = text[at..].iter().take(MAX_RETURNS);
     let after = after.find(|&&byte| byte != b'\r');
     (after != Some(&b'\n')).then_some(at)
 }

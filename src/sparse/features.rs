@@ -170,12 +170,12 @@ impl InputSet {
     }
 }
 
-/// The least plies without capture or pawn move for each of the rule-50 inputs; below the first none is 1.
+/// Minimum plies without capture or pawn move for each of the rule-50 inputs; below the first none is 1.
 pub const RULE50_STEPS: [u32; 8] = [8, 16, 24, 32, 48, 64, 80, 90];
 
-/// More inputs than these cannot be 1: every square occupied, and the others; for each side's pieces three signs at
+/// Maximum number of inputs that can be 1: every square occupied, and the others; for each side's pieces three signs at
 /// most, and of itself those listed above; and those of the last moves.
-pub const MOST_ACTIVE: usize = 64
+pub const MAX_ACTIVE: usize = 64
     + 4
     + 1
     + 1
@@ -223,7 +223,7 @@ impl SquareView {
 #[derive(Clone, Copy, Debug)]
 pub struct ActiveFeatures {
     len: u8,
-    list: [u16; MOST_ACTIVE],
+    list: [u16; MAX_ACTIVE],
 }
 
 impl ActiveFeatures {
@@ -236,7 +236,7 @@ impl ActiveFeatures {
     pub fn with(position: &Chess, view: SquareView, attacks: &Attacks) -> ActiveFeatures {
         let mut features = ActiveFeatures {
             len: 0,
-            list: [0; MOST_ACTIVE],
+            list: [0; MAX_ACTIVE],
         };
         let (board, us) = (position.board(), position.turn());
         for (base, color, attacked, defended) in [
@@ -418,7 +418,7 @@ impl ActiveFeatures {
     pub fn of_masks(set: InputSet, masks: &[u64]) -> ActiveFeatures {
         let mut features = ActiveFeatures {
             len: 0,
-            list: [0; MOST_ACTIVE],
+            list: [0; MAX_ACTIVE],
         };
         for (at, mut mask) in masks.iter().copied().enumerate() {
             while mask != 0 {
@@ -594,7 +594,7 @@ mod tests {
                 .or_else(PositionError::ignore_too_much_material)
                 .unwrap();
             let count = ActiveFeatures::of(&position).as_slice().len();
-            assert!(count < MOST_ACTIVE, "{count}");
+            assert!(count < MAX_ACTIVE, "{count}");
         }
     }
 }

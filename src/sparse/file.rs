@@ -26,7 +26,7 @@ use thiserror::Error;
 
 use super::classes::MoveClasses;
 use super::features::{FIRST_INPUTS, FIRST_RATINGS, INPUTS, InputSet, PIECE_INPUTS, RATINGS};
-use super::infer::{self, IntegerFirstLayer, IntegerNetwork, IntegerValueHead, LARGEST_BIAS};
+use super::infer::{self, IntegerFirstLayer, IntegerNetwork, IntegerValueHead, MAX_BIAS};
 use super::moves::row_count;
 use super::network::{
     ACTIVATION_ONE, OUTPUTS, PLIES_UNIT, PRODUCT_ONE, PRODUCT_SHIFT, SUM_ONE, Shape, WEIGHT_ONE,
@@ -83,8 +83,8 @@ pub const WDL: &str = "/output/wdl";
 /// The output with the plies left.
 pub const PLIES: &str = "/output/mlh";
 
-/// No weight of a network that has learned something is larger; with larger ones a value may not be finite.
-const LARGEST_WEIGHT: f32 = 10_000.0;
+/// Maximum weight: no trained network has larger ones, with which a value may not be finite.
+const MAX_WEIGHT: f32 = 10_000.0;
 
 /// Why a file cannot be read as a sparse network.
 #[derive(Debug, Error)]
@@ -619,11 +619,11 @@ impl Tensors {
             .iter()
             .map(|b| f32::from_le_bytes(*b))
             .collect();
-        if values.iter().all(|value| value.abs() <= LARGEST_WEIGHT) {
+        if values.iter().all(|value| value.abs() <= MAX_WEIGHT) {
             Ok(values)
         } else {
             Err(damaged(format!(
-                "{name} holds NaN or a number beyond +-{LARGEST_WEIGHT}"
+                "{name} holds NaN or a number beyond +-{MAX_WEIGHT}"
             )))
         }
     }
@@ -638,9 +638,9 @@ impl Tensors {
         let bias = format!("{name}/in/bias");
         let width = self.length(&bias)?;
         let bias = self.floats(&bias, &[width])?;
-        if bias.iter().any(|bias| bias.abs() > LARGEST_BIAS.into()) {
+        if bias.iter().any(|bias| bias.abs() > MAX_BIAS.into()) {
             return Err(damaged(format!(
-                "{name}/in/bias holds a number above {LARGEST_BIAS}"
+                "{name}/in/bias holds a number above {MAX_BIAS}"
             )));
         }
         let mut weights = self.bytes(&format!("{name}/in/weights"), &[inputs, width])?;

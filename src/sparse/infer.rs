@@ -9,7 +9,7 @@
 //! Policy and value are computed separately, because a search needs the value of many positions that it never expands.
 
 use super::classes::MoveClasses;
-use super::features::{InputSet, MOST_ACTIVE};
+use super::features::{InputSet, MAX_ACTIVE};
 use super::history::{rating_inputs, rating_shares};
 use super::moves::{MoveRows, ROWS, row_count};
 use super::network::{
@@ -18,8 +18,8 @@ use super::network::{
 };
 use super::simd::{Isa, Kernel, Level};
 
-/// The largest bias of a first layer, in integers: with the weights of all inputs that can be 1, 16 bits hold the sum.
-pub const LARGEST_BIAS: i16 = i16::MAX - 128 * MOST_ACTIVE as i16;
+/// Maximum bias of a first layer, in integers: with the weights of all inputs that can be 1, 16 bits hold the sum.
+pub const MAX_BIAS: i16 = i16::MAX - 128 * MAX_ACTIVE as i16;
 /// What a weight of 1 straight from an input to an output is in integers.
 pub const DIRECT_ONE: f32 = (1 << 20) as f32;
 /// Larger weights are not needed: floats hold them exactly, and 32 bits the sum of all.
@@ -353,7 +353,7 @@ fn first(width: usize, table: &[f32], bias: &[f32]) -> IntegerFirstLayer {
     let bias = (0..width).map(|column| {
         let (block, at) = place(width, column);
         let bias = (bias[block * BLOCK + at] * ACTIVATION_ONE as f32).round();
-        bias.clamp((-LARGEST_BIAS).into(), LARGEST_BIAS.into()) as i16
+        bias.clamp((-MAX_BIAS).into(), MAX_BIAS.into()) as i16
     });
     IntegerFirstLayer {
         width,
@@ -373,7 +373,7 @@ impl IntegerFirstLayer {
                 .map(|&(input, share)| share * row(input))
                 .sum();
             let sum = (f32::from(*bias) + more).round();
-            *bias = sum.clamp((-LARGEST_BIAS).into(), LARGEST_BIAS.into()) as i16;
+            *bias = sum.clamp((-MAX_BIAS).into(), MAX_BIAS.into()) as i16;
         }
         for input in rating_inputs() {
             self.weights[input * width..(input + 1) * width].fill(0);

@@ -108,8 +108,8 @@ impl Default for Shape {
     }
 }
 
-/// Most pieces of a position.
-const MOST_PIECES: usize = 32;
+/// Maximum number of pieces of a position.
+const MAX_PIECES: usize = 32;
 
 /// A part of the weights.
 #[derive(Clone, Debug, PartialEq)]
@@ -161,7 +161,7 @@ impl Shape {
     /// Whether such a network can be built.
     pub fn is_valid(self) -> bool {
         let layer = |width: usize| (BLOCK..=4096).contains(&width) && width.is_multiple_of(BLOCK);
-        let counts = (1..=256).contains(&self.hidden) && (1..=MOST_PIECES).contains(&self.stages);
+        let counts = (1..=256).contains(&self.hidden) && (1..=MAX_PIECES).contains(&self.stages);
         layer(self.policy) && layer(self.value) && counts
     }
 
@@ -234,7 +234,7 @@ pub(super) fn stage(stages: usize, inputs: &[u16]) -> usize {
     }
     let is_piece = |input: &&u16| usize::from(**input) < PIECE_INPUTS;
     let pieces = inputs.iter().filter(is_piece).count();
-    (pieces.saturating_sub(1) * stages / MOST_PIECES).min(stages - 1)
+    (pieces.saturating_sub(1) * stages / MAX_PIECES).min(stages - 1)
 }
 
 impl Sections {

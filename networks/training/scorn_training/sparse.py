@@ -29,7 +29,7 @@ POLICY_ROWS = {"position": ROWS, "classes": ROWS + 486}
 BATCHES = Format("scorn-batches-2", INPUTS, POLICY_ROWS["classes"], counts=5)
 BLOCK = 64  # columns of a first layer that are stored together
 PAIRS = BLOCK // 2
-MOST_PIECES = 32
+MAX_PIECES = 32
 # Weights that are quantised to 8 bits are clamped to their range.
 FIRST_LIMIT, LATER_LIMIT = 127 / 255, 127 / 64
 BETAS, EPSILON = (0.9, 0.999), 1e-8
@@ -225,7 +225,7 @@ class Network:
         shape, count = self.shape, batch.value_count
         hot = multi_hot(batch.value_inputs, batch.value_of, count)
         pieces = hot[:, :PIECE_INPUTS].sum(1).long()
-        stage = ((pieces - 1) * shape.stages // MOST_PIECES).clamp(0, shape.stages - 1)
+        stage = ((pieces - 1) * shape.stages // MAX_PIECES).clamp(0, shape.stages - 1)
         numbers = torch.arange(count, device=hot.device)
 
         def layer(x: torch.Tensor, name: str, outputs: int) -> torch.Tensor:

@@ -26,7 +26,7 @@ use crate::{
 
 /// This many answers in a row without a legal move are an error. If they are moves, answers and positions are out of
 /// step: one was lost or sent twice.
-const MOST_UNLABELLED: usize = 16;
+const MAX_UNLABELLED: usize = 16;
 
 /// Options of `dataset label`.
 #[derive(Args, Debug)]
@@ -169,20 +169,20 @@ impl LabelOutput {
 
     /// Checks after this many answers without a legal move that the engine still answers, and in step.
     fn check(&mut self, path: &Path, engine: &str) -> Result<()> {
-        if self.unlabelled.len() < MOST_UNLABELLED {
+        if self.unlabelled.len() < MAX_UNLABELLED {
             return Ok(());
         }
         let (path, number) = (path.display(), self.number());
         self.writer.flush()?;
         if self.has_moves {
             bail!(
-                "{path}: the last {MOST_UNLABELLED} answers of {engine} are no legal moves in their positions: \
+                "{path}: the last {MAX_UNLABELLED} answers of {engine} are no legal moves in their positions: \
                  answers and positions are out of step, and the labels of some hundred records before number \
                  {number} may be wrong, too. Delete {path} and label again with --queue 1"
             );
         }
         bail!(
-            "{path}: {engine} has answered no move (bestmove (none)) to the last {MOST_UNLABELLED} positions, up to \
+            "{path}: {engine} has answered no move (bestmove (none)) to the last {MAX_UNLABELLED} positions, up to \
              number {number}, although there are legal ones: it does not accept them. The labels before them are \
              kept, and the same command goes on from there"
         );

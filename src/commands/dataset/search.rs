@@ -16,7 +16,7 @@ use crate::{
         sample::read_games,
         search::Found,
         searcher::Searcher,
-        visit::{MOST_POOR_SEARCHES, seed_of_search},
+        visit::{MAX_POOR_SEARCHES, seed_of_search},
     },
     network::load::identity::files_of,
     options::Options,
@@ -89,8 +89,8 @@ pub fn run(args: &SearchArgs, options: &Options, load: &Load) -> Result<u64> {
         number += 1;
         poor = if samples.len() > before { 0 } else { poor + 1 };
         ensure!(
-            poor < MOST_POOR_SEARCHES,
-            "in {MOST_POOR_SEARCHES} searches, one after the other, no undecided position had the {} or more visits of \
+            poor < MAX_POOR_SEARCHES,
+            "in {MAX_POOR_SEARCHES} searches, one after the other, no undecided position had the {} or more visits of \
              --min-visits: lower it or raise --nodes",
             args.min_visits
         );

@@ -152,10 +152,10 @@ pub type FailureHint = fn(&str) -> Option<&'static str>;
 /// Makes another session for the same network.
 pub type SessionFactory = Box<dyn Fn() -> Result<Box<dyn DeviceSession>, String> + Send + Sync>;
 
-/// The runs by which a batch is timed, at least and at most, and how long they may take together before there are more
-/// than the least.
-const LEAST_TIMED_RUNS: usize = 2;
-const MOST_TIMED_RUNS: usize = 4;
+/// Minimum and maximum number of runs by which a batch is timed; when the runs together have taken `ENOUGH_TIMED`, the
+/// minimum is enough.
+const MIN_TIMED_RUNS: usize = 2;
+const MAX_TIMED_RUNS: usize = 4;
 const ENOUGH_TIMED: Duration = Duration::from_millis(20);
 
 /// Evaluates positions with a pool of sessions.
@@ -296,8 +296,8 @@ impl NetworkEvaluator {
             };
             run()?;
             let (mut shortest, mut spent) = (Duration::MAX, Duration::ZERO);
-            for count in 0..MOST_TIMED_RUNS {
-                if count >= LEAST_TIMED_RUNS && spent >= ENOUGH_TIMED {
+            for count in 0..MAX_TIMED_RUNS {
+                if count >= MIN_TIMED_RUNS && spent >= ENOUGH_TIMED {
                     break;
                 }
                 let time = run()?;
@@ -911,7 +911,7 @@ mod tests {
         evaluator.time_of(5).unwrap();
         let runs: Vec<usize> = begins.try_iter().collect();
         // The first is a warm-up; the others are as many as there is time for.
-        let batches = 1 + LEAST_TIMED_RUNS..=1 + MOST_TIMED_RUNS;
+        let batches = 1 + MIN_TIMED_RUNS..=1 + MAX_TIMED_RUNS;
         assert!(batches.contains(&(runs.len() / 2)), "{runs:?}");
         assert_eq!(runs, [4, 1].repeat(runs.len() / 2));
     }
@@ -925,7 +925,7 @@ mod tests {
         }
 
         fn run(&mut self, _: InputRows<'_>, _: &mut Outputs) -> Result<(), String> {
-            let is_slow = [0, MOST_TIMED_RUNS].contains(&self.0);
+            let is_slow = [0, MAX_TIMED_RUNS].contains(&self.0);
             self.0 += 1;
             if is_slow {
                 std::thread::sleep(ENOUGH_TIMED);

@@ -127,7 +127,7 @@ thread_local! {
 }
 
 /// Shorter times are not slept but added up: the system wakes a thread some 50 µs late.
-const SHORTEST_SLEEP: Duration = Duration::from_micros(300);
+const MIN_SLEEP: Duration = Duration::from_micros(300);
 
 impl Evaluator for SimulatedProcessors {
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
@@ -137,7 +137,7 @@ impl Evaluator for SimulatedProcessors {
     fn add(&self, position: &mut EvalPosition<'_>, _: &mut Batch) -> Added {
         let debt = DEBT.get() + self.0.as_nanos() as i64;
         DEBT.set(debt);
-        if debt >= SHORTEST_SLEEP.as_nanos() as i64 {
+        if debt >= MIN_SLEEP.as_nanos() as i64 {
             let begun = Instant::now();
             thread::sleep(Duration::from_nanos(debt as u64));
             DEBT.set(debt - begun.elapsed().as_nanos() as i64);

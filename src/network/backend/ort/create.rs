@@ -306,8 +306,8 @@ impl Creation<'_> {
     }
 }
 
-/// The largest batch size of a plan with fewer copies.
-const LARGEST_OF_FEW: usize = 256;
+/// Maximum batch size of a plan with fewer copies.
+const MAX_BATCH_WITH_FEWER_COPIES: usize = 256;
 
 /// The plan with one session and without the largest batches, unless the user has set these; `None` if that changes
 /// nothing.
@@ -317,8 +317,12 @@ fn with_fewer_copies(plan: &SessionPlan, options: &BackendOptions) -> Option<Ses
         fewer.max_sessions = 1;
     }
     let sizes = &mut fewer.settings.batch_sizes;
-    if options.text(BATCH.key).is_none() && sizes.iter().any(|&size| size <= LARGEST_OF_FEW) {
-        sizes.retain(|&size| size <= LARGEST_OF_FEW);
+    if options.text(BATCH.key).is_none()
+        && sizes
+            .iter()
+            .any(|&size| size <= MAX_BATCH_WITH_FEWER_COPIES)
+    {
+        sizes.retain(|&size| size <= MAX_BATCH_WITH_FEWER_COPIES);
     }
     let is_other = fewer.max_sessions < plan.max_sessions || *sizes != plan.settings.batch_sizes;
     is_other.then_some(fewer)

@@ -10,10 +10,10 @@ use std::{
 use super::stream::DeviceStream;
 
 /// From so many processors on a thread may poll: fewer have the search's own threads to run.
-const LEAST_PROCESSORS: usize = 8;
+const MIN_PROCESSORS: usize = 8;
 
 /// Polling pays if it saves this part of the time of the smallest batch.
-const LEAST_GAIN: f64 = 0.05;
+const MIN_GAIN: f64 = 0.05;
 
 /// Batches that take longer than the smallest one by this factor are not polled for: what polling saves is little of
 /// their time.
@@ -67,7 +67,7 @@ pub fn measured_limits(
     processors: usize,
 ) -> Result<Vec<Duration>, String> {
     let never = vec![Duration::ZERO; count];
-    if processors < LEAST_PROCESSORS {
+    if processors < MIN_PROCESSORS {
         return Ok(never);
     }
     let (mut sleeping, mut polling) = (Vec::new(), Vec::new());
@@ -105,7 +105,7 @@ fn time_of(
 /// Whether polling pays, by the time of the smallest batch with each way of waiting.
 fn is_worth_it(sleeping: Duration, polling: Duration) -> bool {
     let gain = sleeping.saturating_sub(polling);
-    !gain.is_zero() && gain.as_secs_f64() >= LEAST_GAIN * sleeping.as_secs_f64()
+    !gain.is_zero() && gain.as_secs_f64() >= MIN_GAIN * sleeping.as_secs_f64()
 }
 
 /// How long to poll for a batch that takes `time`.
@@ -196,10 +196,10 @@ mod tests {
             let polls = stream.log().iter().filter(|line| *line == "poll").count();
             (limits, polls)
         };
-        let (limits, polls) = chosen(3, LEAST_PROCESSORS);
+        let (limits, polls) = chosen(3, MIN_PROCESSORS);
         assert!(limits.len() == sizes.len() && !limits[0].is_zero());
         assert_eq!(polls, TRIALS + TRIALS_OF_SIZE);
         let never = vec![Duration::ZERO; sizes.len()];
-        assert_eq!(chosen(3, LEAST_PROCESSORS - 1), (never, 0));
+        assert_eq!(chosen(3, MIN_PROCESSORS - 1), (never, 0));
     }
 }
