@@ -298,7 +298,7 @@ thread_local! {
 }
 
 impl SlowProcessors {
-    /// So many threads, which sleep for so many seconds for each position outside of the tree and for each visit in it.
+    /// `threads` threads, which sleep for these seconds for each position outside of the tree and each visit in it.
     fn new(threads: usize, outside: f64, in_tree: f64) -> SlowProcessors {
         SlowProcessors {
             evaluator: SimulatedProcessors(Duration::from_secs_f64(outside)),
@@ -454,7 +454,7 @@ const CAPTURED: [(usize, f64); 6] = [
     (1024, 0.98),
 ];
 
-/// A card and the processors of its host, so many times slower that two real processors can stand for many. The slow
+/// A card and the processors of its host, slowed so far that two real processors can stand for many. The slow
 /// processors have time for the built-in network's answers.
 struct SlowCard {
     device: SimulatedDevice,
@@ -523,7 +523,7 @@ impl Evaluator for SlowCard {
     }
 }
 
-/// A fresh tree of one position, searched by so many threads for so long on the card: the outcome and the nodes.
+/// A fresh tree of one position, searched by this many threads for this long on the card: the outcome and the nodes.
 fn search_on_card(
     (network, batches): (&Arc<dyn Evaluator>, &[(usize, f64)]),
     threads: usize,

@@ -314,7 +314,7 @@ loading() {
     tell_end
 }
 
-# parity TITLE NODES SETTINGS...: each network with each of these BackendOptions, in a search of so many nodes.
+# parity TITLE NODES SETTINGS...: each network with each of these BackendOptions, in a search of NODES nodes.
 parity() {
     local title=$1 count=$2 checked
     shift 2

@@ -156,7 +156,7 @@ fn batch() -> Chunk {
     chunk
 }
 
-/// Rows of the classes of so many moves, some of which share one.
+/// Rows of the classes of this number of moves, some of which share one.
 fn classes_of(moves: usize) -> Vec<u16> {
     let class = |at: usize| (97 * moves + 31 * (at % (moves - 1))) % MoveClasses::Tactical.count();
     (0..moves).map(|at| (ROWS + class(at)) as u16).collect()

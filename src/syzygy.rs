@@ -26,7 +26,7 @@ const TABLE_WIN: i32 = 1000;
 
 /// The last ply at which a win is not a draw by the 50-move rule.
 const LAST_PLY: u32 = 99;
-/// So many plies later it is too late whatever the table's rounding.
+/// Number of plies after [`LAST_PLY`] from which it is too late whatever the table's rounding.
 const ROUNDING: i32 = 3;
 
 /// Maximum number of reported faults, so that a damaged collection does not flood the output.

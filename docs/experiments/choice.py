@@ -8,7 +8,7 @@
 `label` draws positions from games and scores the ten best moves of each with a strong engine; it resumes where it was
 stopped. `measure` searches each position with each setting (the others are compared with the first; "SCORN2:OPTIONS" is
 another program) and prints the mean loss: by how much of a point the chosen move is worse than the best one; with
---movetime instead of --nodes each search has so many milliseconds, and as many threads as the program chooses. Moves
+--movetime instead of --nodes each search has this many milliseconds, and as many threads as the program chooses. Moves
 without a score lose as much as the worst scored one. Positions that are decided, or in which all moves are equal, are left
 out. `compare` does the same with moves that other programs chose: files with a line FEN;MOVE;NODES a position, as
 `cargo bench --bench driver card` prints them. Intervals are of 95 %, from the differences of each position;
@@ -39,7 +39,7 @@ SHARE, FIRST_PLY = 0.25, 4
 
 
 def positions(path, count, seed):
-    """So many distinct positions of the games, in random order, with the number of the last game that has them."""
+    """This many distinct positions of the games, in random order, with the number of the last game that has them."""
     rng = random.Random(seed)
     found, number = {}, 0
     with open(path, encoding="utf-8") as games:

@@ -30,7 +30,7 @@ for loop in "${loops[@]}"; do
     wait "$loop" || { echo "rules.sh: a loop failed; the ends of the logs:" >&2; tail -n 3 "$folder"/*.log >&2; exit 1; }
 done
 
-# The last generation that was complete after so many core seconds; nothing if the run is shorter.
+# The last generation that was complete after this many core seconds; nothing if the run is shorter.
 after() {
     "$python" - "$folder/$1" "$2" << 'END'
 import json, sys

@@ -94,7 +94,7 @@ def probe_patience(go, position):
 
 
 def later(go, position, seconds):
-    """The go command after so many seconds of its time have passed."""
+    """The go command after this many seconds of its time have passed."""
     words = go.split()
     for name in (own_clock(position), "movetime"):
         if name in words[:-1]:
@@ -393,7 +393,7 @@ class Watch:
         return True
 
     def check_times(self, late):
-        """Acts if an answer is due or it is time for a probe; this comes so many seconds too late."""
+        """Acts if an answer is due or it is time for a probe; this comes `late` seconds too late."""
         if late > MAX_LATE:
             # The whole machine stood still, or lichess-bot did not read, which is not the engine's fault.
             more = late + MAX_LATE

@@ -50,7 +50,7 @@ pub enum Judgement {
 }
 
 impl Judgement {
-    /// The judgement of a move that loses so much of lichess's winning chances (0 to 2).
+    /// The judgement of a move that loses this much of lichess's winning chances (0 to 2).
     fn of(lost: f32) -> Option<Judgement> {
         match MIN_LOSSES.iter().filter(|&&least| lost >= least).count() {
             0 => None,

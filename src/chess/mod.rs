@@ -16,7 +16,7 @@ use shakmaty::Color;
 pub use history::{History, Place, Ply};
 pub use moves::PackedMove;
 
-/// The side to move after so many plies, when `turn` is to move now.
+/// The side to move after this many plies, when `turn` is to move now.
 #[inline]
 pub fn turn_after(turn: Color, plies: usize) -> Color {
     match plies.is_multiple_of(2) {

@@ -196,7 +196,7 @@ fn decision(layers: &Layers, as_set: &Options, name: &'static str) -> Option<Str
     })
 }
 
-/// Whether an option changes what a search of so many nodes finds, or which move is played then.
+/// Whether an option changes what a search with the same number of nodes finds, or which move is played then.
 fn changes_moves(options: &Options, name: &str) -> bool {
     options.row(name).is_some_and(|row| {
         matches!(row.scope, Scope::Search | Scope::Network)

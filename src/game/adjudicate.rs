@@ -201,7 +201,7 @@ impl<'r> Adjudicator<'r> {
         Adjudicator::after(rules, 0)
     }
 
-    /// An adjudicator for a game whose length counts from the end of an opening of so many plies.
+    /// An adjudicator for a game whose length counts from the end of an opening of this many plies.
     pub fn after(rules: &'r Rules, plies: usize) -> Adjudicator<'r> {
         Adjudicator {
             rules,

@@ -50,7 +50,7 @@ impl BatchTimes {
         }
     }
 
-    /// The same times while every batch takes so much longer.
+    /// The same times while every batch takes longer by `delay`.
     pub fn with_delay(&self, delay: Duration) -> BatchTimes {
         BatchTimes {
             delay,
@@ -159,7 +159,7 @@ const MAX_DELAY: Duration = Duration::from_millis(20);
 const MIN_SHARE: f64 = 0.5;
 
 impl Delay {
-    /// Takes note that a batch of `size` positions took so long while `busy` batches were on the device.
+    /// Takes note that a batch of `size` positions took the time `taken` while `busy` batches were on the device.
     pub fn observe(&self, times: &BatchTimes, size: usize, busy: usize, taken: Duration) {
         let expected = times.of(size).mul_f64(busy.max(1) as f64);
         let late = taken.saturating_sub(expected).min(MAX_DELAY);

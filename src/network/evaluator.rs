@@ -107,7 +107,7 @@ pub struct Advice {
     pub threads: usize,
     /// Positions per batch.
     pub minibatch: usize,
-    /// Positions that cost hardly more than one: batches have at least so many, even in the smallest tree, where
+    /// Positions that cost hardly more than one: batches have at least this number, even in the smallest tree, where
     /// larger batches cost strength.
     pub min_batch: usize,
 }

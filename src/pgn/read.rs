@@ -349,7 +349,7 @@ impl GameTags {
     }
 }
 
-/// The move of a game after so many plies.
+/// The move of a game after this many plies.
 ///
 /// # Errors
 /// When it is not legal there.
@@ -358,7 +358,7 @@ pub(crate) fn move_of(san: &SanPlus, position: &Chess, plies: usize) -> Result<M
     m.map_err(|error| format!("{san} at ply {}: {error}", plies + 1))
 }
 
-/// What is wrong with a game that ends after so many plies without a result.
+/// What is wrong with a game that ends after this many plies without a result.
 pub(crate) fn without_result(plies: usize) -> String {
     format!("it breaks off after {plies} plies, without a result")
 }

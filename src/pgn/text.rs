@@ -137,7 +137,7 @@ impl<R: BufRead> Texts<R> {
         Ok(())
     }
 
-    /// Goes on by so many bytes of the line.
+    /// Advances by `count` bytes of the line.
     fn take(&mut self, count: usize) {
         self.offset += count as u64;
         self.start += count;

@@ -639,7 +639,7 @@ fn position_bytes(chunk: &[u8]) -> Result<usize> {
     }
 }
 
-/// Checks that so many bytes can be the positions of a game.
+/// Checks that `length` bytes can be the positions of a game.
 fn check_longest(length: usize, size: usize) -> Result<()> {
     ensure!(
         length as u64 <= MAX_POSITIONS * size as u64,

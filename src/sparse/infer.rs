@@ -395,8 +395,8 @@ impl IntegerFirstLayer {
         sums
     }
 
-    /// Adds up the columns from number `first` on, `N` at a time as long as there are so many; returns the first one
-    /// that is left.
+    /// Adds up the columns from number `first` on, `N` at a time as long as `N` are left; returns the first one that
+    /// is left.
     #[inline(always)]
     fn add_up<const N: usize>(&self, inputs: &[u16], sums: &mut [i16], first: usize) -> usize {
         let blocks = sums[first..].as_chunks_mut::<N>().0;
@@ -575,7 +575,7 @@ fn add_product(to: &mut [f32], weights: &[f32], values: &[f32]) {
     add_columns::<1>(to, done, weights, values);
 }
 
-/// The same for the columns from `first` on, `N` at a time as long as there are so many; returns the first one that is
+/// The same for the columns from `first` on, `N` at a time as long as `N` are left; returns the first one that is
 /// left.
 #[inline(always)]
 fn add_columns<const N: usize>(

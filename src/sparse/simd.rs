@@ -252,7 +252,7 @@ mod x86 {
         unsafe { _mm512_maskz_loadu_epi8(mask(bytes.len()), bytes.as_ptr()) }
     }
 
-    /// A bit for each of so many bytes, at most 63.
+    /// A bit for each of `bytes` bytes, at most 63.
     fn mask(bytes: usize) -> u64 {
         (1 << bytes.min(63)) - 1
     }

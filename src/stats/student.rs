@@ -1,7 +1,7 @@
 //! Student's distribution: by how much the mean of a few samples errs when their spread is estimated from them, too
 //! (Student, "The probable error of a mean", 1908). With many samples it is the normal distribution.
 
-/// More degrees of freedom count as so many: the quantile is then 1.9623, and never below 1.9599.
+/// More degrees of freedom count as this number: the quantile is then 1.9623, and never below 1.9599.
 const MAX_FREEDOM: u64 = 1000;
 
 /// The 97.5 % quantile, for 95 % intervals; of at least one degree of freedom.

@@ -98,7 +98,7 @@ impl Backlog {
         self.changed.notify_all();
     }
 
-    /// So many commands wait for the end of a search.
+    /// Sets the number of commands that wait for the end of a search.
     fn set_deferred(&self, deferred: usize) {
         let mut counts = self.counts.lock();
         if std::mem::replace(&mut counts.deferred, deferred) > deferred {

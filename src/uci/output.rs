@@ -19,7 +19,7 @@ use crate::{files::output::open_log, terminal::printable, threads};
 /// Maximum number of queued lines; beyond that, `info` lines and lines of the log are dropped.
 const MAX_QUEUED_LINES: usize = 10_000;
 
-/// Maximum number of queued lines of any kind: a reader that leaves so many unread is considered gone.
+/// Maximum number of queued lines of any kind: a reader that leaves this many unread is considered gone.
 const MAX_UNREAD_LINES: usize = 100_000;
 
 type Writer = Box<dyn Write + Send>;

@@ -125,7 +125,7 @@ fn after(game: &History, m: PackedMove) -> History {
     after
 }
 
-/// Whether the side to move can force mate in so many moves.
+/// Whether the side to move can force mate in this many moves.
 fn can_mate(game: &History, moves: u32) -> bool {
     legal_moves(game.position()).any(|m| {
         let after = after(game, m);
@@ -133,7 +133,7 @@ fn can_mate(game: &History, moves: u32) -> bool {
     })
 }
 
-/// Whether the side to move, in a game that is not over, cannot avoid mate in so many moves of the other side.
+/// Whether the side to move, in a game that is not over, cannot avoid mate in this many moves of the other side.
 fn is_mated_within(game: &History, moves: u32) -> bool {
     legal_moves(game.position()).all(|m| {
         let after = after(game, m);

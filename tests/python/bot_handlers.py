@@ -2,7 +2,7 @@
 """Checks docs/lichess-bot/extra_game_handlers.py without lichess-bot: which challenges it accepts, whether the engine
 plays the positions, and what it does when lichess refuses or breaks off.
 
-usage: bot_handlers.py SCORN [POSITIONS]. Needs the packages chess and requests. So many random positions are tried,
+usage: bot_handlers.py SCORN [POSITIONS]. Needs the packages chess and requests. POSITIONS random positions are tried,
 1000 by default. The whole bridge is tested by lichess_bridge.py.
 """
 

@@ -86,7 +86,7 @@ def drawn(scorn: str, data: str, positions: int) -> Batch:
 
 
 def narrow(policy: Checkpoint, value: Checkpoint, width: int, batch: Batch) -> Checkpoint:
-    """The first one's policy with so many columns, and the second one's value. Raises ValueError if there are too few."""
+    """The first one's policy with `width` columns, and the second one's value. Raises ValueError if it has too few."""
     if width % BLOCK or not 0 < width <= policy.shape.policy:
         raise ValueError(f"the width must be a multiple of {BLOCK} up to {policy.shape.policy}, not {width}")
     with torch.no_grad():

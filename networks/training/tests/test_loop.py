@@ -141,7 +141,8 @@ def test_a_fifth_of_a_subset_is_from_the_first_fifth_the_next_from_the_first_two
     # quarter, a fifth, a sixth of what is left: 16 2/3, 13 1/3, 10, 6 2/3, 3 1/3.
     expected = 50 * np.array([5, 4, 3, 2, 1]) / 15
     assert counts.mean(axis=0) == pytest.approx(expected, abs=0.35)  # four standard errors
-    # In each run, whatever the lot says: at least so many of the first fifths together, and never more of one than there are.
+    # In each run, whatever the lot says: at least this many of the first fifths together, and never more of one than
+    # there are.
     assert (
         (counts.cumsum(axis=1) >= [10, 20, 30, 40, 50]).all()
         and (counts <= 20).all()

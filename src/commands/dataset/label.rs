@@ -399,7 +399,7 @@ mod tests {
         }
     }
 
-    /// A file with these positions, so many times.
+    /// A file with these positions, each `times` times.
     fn positions(dir: &Path, positions: &[Chess], times: usize) -> PathBuf {
         let path = dir.join("in.rec");
         let mut writer = RecordWriter::create(&path, Layout::Plain).unwrap();

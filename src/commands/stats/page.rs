@@ -117,8 +117,8 @@ fn interesting(files: &[FileStats], page: &mut Page) -> Result<()> {
         &known(files, |stats| Some(&stats.misjudged.as_ref()?.value_error)),
         "W-L difference",
         "Misjudged positions: the network against long searches (figure 6)",
-        "Shares of positions in which the network's W-L differs from that of a long search by at least so much. In the \
-         position that the paper shows it differs by 0.82.",
+        "Shares of positions in which the network's W-L differs from that of a long search by a threshold or more. In \
+         the position that the paper shows it differs by 0.82.",
     )?;
     shares(
         page,

@@ -54,7 +54,7 @@ pub(super) fn text(totals: &FileStats) -> Option<String> {
         ),
         format!("  repeated at move {}", repeated.join(", ")),
         format!(
-            "  distinct openings after so many moves (effective number): {}",
+            "  distinct openings by number of moves (effective number): {}",
             openings.collect::<Vec<_>>().join(", ")
         ),
         format!("  ended in the {}", phases.collect::<Vec<_>>().join("; ")),

@@ -9,10 +9,10 @@ use crate::{
     threads::faults,
 };
 
-/// A search takes milliseconds; one that takes so long hangs.
+/// A search takes milliseconds; one that takes this long hangs.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// The answer to a search of so many nodes, which must be the only one and legal.
+/// The answer to a search with these limits, which must be the only one and legal.
 fn only_answer(
     engine: &mut Engine,
     ended: &Receiver<SearchEnd>,

@@ -253,7 +253,7 @@ impl Emitter {
         })
     }
 
-    /// The features of a body of so many channels as \[batch x 64, channels\].
+    /// The features of a body with this number of channels as \[batch x 64, channels\].
     fn tokens(&mut self, name: &str, features: &BodyOutput, channels: usize) -> GraphValue {
         match features {
             BodyOutput::Tokens(tokens) => tokens.clone(),

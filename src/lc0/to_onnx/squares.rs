@@ -111,7 +111,7 @@ impl Emitter {
         Ok((self.graph.matmul(&product, x, &weights), bias))
     }
 
-    /// A dense layer and an activation over a board of so many channels, whose channels the layer expects first.
+    /// A dense layer and an activation over a board of `channels` channels, whose channels the layer expects first.
     pub(super) fn dense_of_board(
         &mut self,
         (name, dense): (&str, &Dense<'_>),

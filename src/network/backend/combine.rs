@@ -544,7 +544,7 @@ mod tests {
         assert!(Multiplexer::new(Vec::new(), Distribution::LeastBusy).is_none());
     }
 
-    /// A device that needs so long for 64 positions, if that is known, and computes two batches at once.
+    /// A device that needs this time for 64 positions, if it is known, and computes two batches at once.
     struct Timed(Option<u64>);
 
     impl Evaluator for Timed {

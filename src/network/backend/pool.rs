@@ -280,7 +280,7 @@ impl NetworkEvaluator {
         })
     }
 
-    /// How long a batch of so many positions takes, once the first one is over: the shortest of several times, because
+    /// How long a batch of `size` positions takes, once the first one is over: the shortest of several times, because
     /// other work makes some of them longer.
     ///
     /// # Errors

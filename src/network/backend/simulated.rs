@@ -54,7 +54,8 @@ pub struct SimulatedDevice {
 }
 
 impl SimulatedDevice {
-    /// A device with these times and the answers of `answers`. A search uses so many threads if its options name none.
+    /// A device with these times and the answers of `answers`. A search uses `threads` threads if its options name
+    /// none.
     pub fn new(answers: Arc<dyn Evaluator>, times: BatchTimes, threads: usize) -> SimulatedDevice {
         SimulatedDevice {
             answers,
@@ -68,7 +69,7 @@ impl SimulatedDevice {
         }
     }
 
-    /// The same device while each batch takes so much longer than its times say.
+    /// The same device while each batch takes longer than its times say by `late`.
     pub fn shared_with_others(self, late: Duration) -> SimulatedDevice {
         SimulatedDevice { late, ..self }
     }

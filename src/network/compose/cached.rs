@@ -124,7 +124,7 @@ impl CachedEvaluator {
         }
     }
 
-    /// A backend whose answers stay as they are, with a cache for so many positions.
+    /// A backend whose answers stay as they are, with a cache for `cache` positions.
     pub fn with_cache(backend: Arc<dyn Evaluator>, cache: usize) -> CachedEvaluator {
         let settings = NetworkSettings {
             cache,

@@ -13,8 +13,8 @@ use crate::{
 /// One change of the priors of a position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PriorTransform {
-    /// `CheckBonus`: moves that give check and have a prior below the bonus (more than 0) get so much more, before the
-    /// priors are made to sum to 1 again.
+    /// `CheckBonus`: moves that give check and have a prior below the bonus (more than 0) get it in addition,
+    /// before the priors are made to sum to 1 again.
     ///
     /// A policy trained on games gives low priors to sacrifices, so that a search comes late to those that force
     /// mate. Checks leave few replies: searching them costs little.

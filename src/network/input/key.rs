@@ -75,7 +75,7 @@ impl HistoryRead {
     /// Of a network that reads the current board, castling rights and the rule-50 counter.
     pub const BOARD: HistoryRead = HistoryRead::boards(1);
 
-    /// Of a network that reads the current board and those before it, so many in all (1 to 8), castling rights and the
+    /// Of a network that reads the current board and those before it, `count` in all (1 to 8), castling rights and the
     /// rule-50 counter.
     pub const fn boards(count: usize) -> HistoryRead {
         let mut steps = [StepRead::Nothing; HISTORY];
@@ -175,7 +175,7 @@ fn pieces_key(board: &Board, planes: u32, us: Color) -> u64 {
     })
 }
 
-/// The key of the last position of `line` for a network that reads so much; `fill` says how the history before the
+/// The key of the last position of `line` for a network that reads `reads`; `fill` says how the history before the
 /// first position is filled.
 ///
 /// Equal keys mean equal input planes, as far as they are read (up to the chance of a 64-bit collision); different keys

@@ -77,7 +77,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// So many positions of this layout, all planes empty.
+    /// This number of positions of this layout, all planes empty.
     pub fn empty(layout: PlaneLayout, positions: usize) -> Inputs {
         Inputs {
             masks: vec![0; positions * layout.planes],

@@ -26,7 +26,7 @@ use crate::{
 const GAMES: usize = 16;
 /// Plies of each.
 const PLIES: usize = 72;
-/// Tensors are watched at every so many plies: neighbouring positions are alike.
+/// Number of plies from one position whose tensors are watched to the next: neighbouring positions are alike.
 const WATCH_EVERY: usize = 4;
 
 /// What the ranges of a network's activations depend on.

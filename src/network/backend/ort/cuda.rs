@@ -117,7 +117,8 @@ const LARGE_MODEL: usize = 128 << 20;
 /// The forms of a graph from fast to slow: the first that works and agrees with the last one is taken.
 const DEFAULT_FORMS: [GraphForm; 3] = [GraphForm::Captured, GraphForm::Fused, GraphForm::Plain];
 
-/// From so many filters on, convolutions are faster with channels last: by 17 to 25 % on an H100; with 64 they are not.
+/// Minimum number of filters with which convolutions are faster with channels last: by 17 to 25 % on an H100; with 64
+/// they are not.
 const NHWC_FILTERS: usize = 128;
 
 /// The backend `cuda`.

@@ -238,7 +238,7 @@ fn times_key(plan: &SessionPlan, form: GraphForm, sizes: &[usize], versions: &st
     )
 }
 
-/// The batch size that suits a card which needs so long for [`TIMED_BATCH`] positions: a batch should take some
+/// The batch size that suits a card that needs `time` for [`TIMED_BATCH`] positions: a batch should take some
 /// milliseconds, because each costs a fixed time on its way, and not so many that the search waits for old values.
 fn minibatch(time: Duration) -> usize {
     match time.as_secs_f64() * 1000.0 {

@@ -446,7 +446,7 @@ impl OnnxSession {
         Ok(())
     }
 
-    /// Where the buffers are that so many positions fit into; they are made if need be.
+    /// Where the buffers are that `rows` positions fit into; they are made if need be.
     fn place(&mut self, rows: usize) -> Result<usize, String> {
         let fixed = self.sizes.iter().find(|&&size| size >= rows).copied();
         let size = match (fixed, self.sizes.is_empty()) {

@@ -9,7 +9,7 @@ use std::{
 
 use super::stream::DeviceStream;
 
-/// From so many processors on a thread may poll: fewer have the search's own threads to run.
+/// Minimum number of processors with which a thread may poll: fewer have the search's own threads to run.
 const MIN_PROCESSORS: usize = 8;
 
 /// Polling pays if it saves this part of the time of the smallest batch.

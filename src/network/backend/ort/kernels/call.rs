@@ -189,7 +189,7 @@ fn block_a_position(batch: usize, threads: u32, shared: usize) -> Option<Grid> {
     })
 }
 
-/// A thread for each of so many vectors or numbers.
+/// A thread for each of `work` vectors or numbers.
 fn thread_each(work: usize) -> Option<Grid> {
     let blocks = u32::try_from(work.div_ceil(THREADS as usize)).ok()?;
     Some(Grid {
