@@ -74,7 +74,8 @@ pub struct MatchArgs {
     /// Deprecated: use --nodes, --st or --tc in place of nodes=800, time=0.5 or clock=60+0.6.
     #[arg(long, hide = true, group = "limits")]
     pub limit: Option<Limit>,
-    /// Limit of the second engine's moves, if it differs: nodes=800, time=0.5 (seconds a move) or clock=60+0.6.
+    /// Limit of the second engine's moves, if it differs: nodes=800, time=0.5 (seconds per move) or clock=60+0.6 (as
+    /// for --tc).
     #[arg(long, value_name = "LIMIT")]
     pub second_limit: Option<Limit>,
     /// File of openings: positions (EPD) or games (PGN); may be .gz or .zst. Without a book every game begins at the
