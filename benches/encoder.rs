@@ -46,7 +46,7 @@ fn leaf(c: &mut Criterion) {
     let planes = encode(plies, InputFormat::Classical112, HistoryFill::FenOnly);
     let mut floats = vec![0.0; INPUT_SIZE];
     c.bench_function("expand", |b| {
-        b.iter(|| expand(black_box(&planes), &mut floats))
+        b.iter(|| expand(black_box(&planes), &mut floats));
     });
     let encoding = Encoding::Lc0(InputFormat::Classical112);
     let (layout, mut inputs) = (encoding.layout(), Inputs::default());

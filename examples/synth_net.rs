@@ -68,13 +68,14 @@ fn main() -> Result<()> {
         },
     };
     let transformer = matches!(args.kind, Kind::Transformer);
-    let policy = match transformer {
-        false => Policy::Convolution,
-        true => Policy::Attention {
+    let policy = if !transformer {
+        Policy::Convolution
+    } else {
+        Policy::Attention {
             width: args.width,
             model: args.width,
             encoders: 0,
-        },
+        }
     };
     let bytes = synth::file(&Spec {
         body,

@@ -49,9 +49,10 @@ fn main() -> Result<()> {
         policy: 1.0 / POSITIONS as f32,
         value: 0.7 / POSITIONS as f32,
         plies: 0.1 / POSITIONS as f32,
-        value_loss: match is_squared {
-            true => ValueLoss::Squared,
-            false => ValueLoss::CrossEntropy,
+        value_loss: if is_squared {
+            ValueLoss::Squared
+        } else {
+            ValueLoss::CrossEntropy
         },
     };
     let mut state = Moments::new(SHAPE.start(1));

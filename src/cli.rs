@@ -434,9 +434,10 @@ fn limits_of(row: &OptionRow) -> String {
     };
     let limits = [range, default];
     let limits: Vec<String> = limits.into_iter().filter(|text| !text.is_empty()).collect();
-    match limits.is_empty() {
-        true => String::new(),
-        false => format!(" [{}]", limits.join("; ")),
+    if limits.is_empty() {
+        String::new()
+    } else {
+        format!(" [{}]", limits.join("; "))
     }
 }
 

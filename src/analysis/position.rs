@@ -222,9 +222,10 @@ impl Analyzer {
     fn engine_side(&self, history: &History) -> Option<Color> {
         let start = &history.plies()[0].position;
         let black = Signature::of(start, Color::Black);
-        let giver = match black.is_some_and(|odds| odds.deficit() > 0) {
-            true => Color::Black,
-            false => Color::White,
+        let giver = if black.is_some_and(|odds| odds.deficit() > 0) {
+            Color::Black
+        } else {
+            Color::White
         };
         contempt_side(&self.player.options, giver).filter(|_| self.reads_mover)
     }
@@ -321,9 +322,10 @@ impl Analyzer {
         outcome: Outcome,
         corrected: Option<(PackedMove, f32)>,
     ) -> Result<Study> {
-        let mistake = match self.opponents.is_some() && outcome.best.is_some() {
-            true => self.likely_mistake(item, history, &outcome, corrected)?,
-            false => None,
+        let mistake = if self.opponents.is_some() && outcome.best.is_some() {
+            self.likely_mistake(item, history, &outcome, corrected)?
+        } else {
+            None
         };
         Ok(Study { outcome, mistake })
     }
@@ -682,9 +684,10 @@ impl Reporter for Collector<'_> {
 
     fn interval(&self) -> Duration {
         // Every batch is reported, so that the nodes to the solution are exact to a batch.
-        match self.item.has_solution() {
-            true => Duration::ZERO,
-            false => REPORT_INTERVAL,
+        if self.item.has_solution() {
+            Duration::ZERO
+        } else {
+            REPORT_INTERVAL
         }
     }
 }

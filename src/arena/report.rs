@@ -105,9 +105,10 @@ impl MatchReport {
     pub fn text(&self) -> String {
         let [first, second] = &self.players;
         let [first_limit, second_limit] = &self.limits;
-        let limits = match first_limit == second_limit {
-            true => first_limit.clone(),
-            false => format!("{first_limit}; {second_limit}"),
+        let limits = if first_limit == second_limit {
+            first_limit.clone()
+        } else {
+            format!("{first_limit}; {second_limit}")
         };
         let mut lines = vec![format!("Results of {first} vs {second} ({limits}):")];
         lines.extend(self.fastchess_lines());

@@ -19,8 +19,9 @@ pub use moves::PackedMove;
 /// The side to move after this many plies, when `turn` is to move now.
 #[inline]
 pub fn turn_after(turn: Color, plies: usize) -> Color {
-    match plies.is_multiple_of(2) {
-        true => turn,
-        false => turn.other(),
+    if plies.is_multiple_of(2) {
+        turn
+    } else {
+        turn.other()
     }
 }

@@ -58,11 +58,12 @@ pub(super) fn positive() -> clap::builder::RangedU64ValueParser<u64> {
 /// When the backend or the network does not work.
 pub fn run(args: &BackendbenchArgs, options: &Options) -> Result<()> {
     let mut options = options.clone();
-    let backends: Vec<String> = match args.all {
-        true => automatic()
+    let backends: Vec<String> = if args.all {
+        automatic()
             .map(|factory| factory.info().name.to_owned())
-            .collect(),
-        false => vec![options.backend.clone()],
+            .collect()
+    } else {
+        vec![options.backend.clone()]
     };
     let mut measured = 0;
     for backend in backends {

@@ -132,13 +132,14 @@ pub fn run(args: &BenchmarkArgs, options: &Options, load: &Load) -> Result<()> {
         let playouts = outcome.report.playouts;
         nodes += playouts;
         time += taken;
-        match args.json {
-            true => print_line!("{}", speed("position", json!(fen), playouts, taken)),
-            false => print_line!(
+        if args.json {
+            print_line!("{}", speed("position", json!(fen), playouts, taken));
+        } else {
+            print_line!(
                 "Benchmark final time {:.3} s calculating {:.0} nodes per second.",
                 taken.as_secs_f64(),
                 per_second(playouts, taken)
-            ),
+            );
         }
     }
     if args.json {

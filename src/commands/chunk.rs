@@ -121,9 +121,12 @@ fn chunks_of(path: &Path) -> Vec<Result<PathBuf>> {
         Ok(found)
     };
     let of_selfplay = path.join("lc0");
-    let found = chunks_in(path).or_else(|error| match of_selfplay.is_dir() {
-        true => chunks_in(&of_selfplay),
-        false => Err(error),
+    let found = chunks_in(path).or_else(|error| {
+        if of_selfplay.is_dir() {
+            chunks_in(&of_selfplay)
+        } else {
+            Err(error)
+        }
     });
     match found {
         Ok(found) => found.into_iter().map(Ok).collect(),

@@ -72,9 +72,10 @@ fn describe_file(path: &Path, json: bool) -> Result<String> {
         to_onnx(&net, &ConvertOptions::default()).map_err(|error| error.in_file(path))?;
     }
     let description = net.describe();
-    match json {
-        true => Ok(serde_json::to_string(&description)?),
-        false => Ok(description.to_string()),
+    if json {
+        Ok(serde_json::to_string(&description)?)
+    } else {
+        Ok(description.to_string())
     }
 }
 
@@ -82,15 +83,15 @@ fn describe_onnx(path: &Path, bytes: &[u8], json: bool) -> Result<String> {
     let name = path
         .file_name()
         .map(|name| name.to_string_lossy().into_owned());
-    let description = match file::is_sparse(bytes) {
-        true => {
-            describe_sparse(name, bytes).with_context(|| format!("network {}", path.display()))?
-        }
-        false => OnnxDescription::of(name, bytes).map_err(|error| error.in_file(path))?,
+    let description = if file::is_sparse(bytes) {
+        describe_sparse(name, bytes).with_context(|| format!("network {}", path.display()))?
+    } else {
+        OnnxDescription::of(name, bytes).map_err(|error| error.in_file(path))?
     };
-    match json {
-        true => Ok(serde_json::to_string(&description)?),
-        false => Ok(description.to_string()),
+    if json {
+        Ok(serde_json::to_string(&description)?)
+    } else {
+        Ok(description.to_string())
     }
 }
 

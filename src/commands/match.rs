@@ -435,9 +435,12 @@ fn page_mark(settings: &MatchSettings) -> Result<String> {
 /// moving a file does not change the identity, and changing its contents does. A program that is found through `PATH`
 /// is identified by its name.
 fn identity(player: &Competitor) -> Result<String> {
-    let contents = |text: &str| match Path::new(text).is_file() {
-        true => digest(Path::new(text)),
-        false => Ok(text.to_owned()),
+    let contents = |text: &str| {
+        if Path::new(text).is_file() {
+            digest(Path::new(text))
+        } else {
+            Ok(text.to_owned())
+        }
     };
     let program = match &player.program {
         Some(program) => program.clone(),
@@ -537,10 +540,7 @@ pub fn run(args: &MatchArgs, config: Option<&Path>) -> Result<()> {
 /// Games that are still to be played.
 fn games_left(game: &Match, tally: &Tally) -> usize {
     let left = game.rounds().filter(|&round| !tally.has(round));
-    match tally.is_decided() {
-        true => 0,
-        false => left.count(),
-    }
+    if tally.is_decided() { 0 } else { left.count() }
 }
 
 /// Prints the result and writes the page with its mark.

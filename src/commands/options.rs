@@ -80,9 +80,10 @@ fn print(args: &OptionsArgs, resolved: &Resolved) -> Result<()> {
             continue;
         }
         let source = resolved.source_of(row.name).to_string();
-        text += &match args.json {
-            true => as_json(row, &source, &default.value),
-            false => line(row.name, row.shown(), &source, default.shown()),
+        text += &if args.json {
+            as_json(row, &source, &default.value)
+        } else {
+            line(row.name, row.shown(), &source, default.shown())
         };
     }
     terminal::print_text(text).context("cannot write to standard output")

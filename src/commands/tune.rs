@@ -78,13 +78,12 @@ pub fn run(args: &TuneArgs, options: &Options) -> Result<()> {
         bail!("no backend works with {}", options.weights_file);
     };
     let settings = tuned_settings(backend, tuned, options);
-    match args.json {
-        true => print_line!("{}", settings_json(&settings)),
-        false => {
-            print_line!("");
-            for line in settings.iter().filter_map(TunedSetting::line) {
-                print_line!("{line}");
-            }
+    if args.json {
+        print_line!("{}", settings_json(&settings));
+    } else {
+        print_line!("");
+        for line in settings.iter().filter_map(TunedSetting::line) {
+            print_line!("{line}");
         }
     }
     if let (Some(path), Some(file)) = (&args.write, config) {
@@ -206,9 +205,10 @@ fn fastest<'a>(
 /// The evaluator of a search with the backend that is named; otherwise why there is none.
 fn evaluator_of(options: &Options) -> Result<Arc<dyn Evaluator>, String> {
     let taken = backend_taken(options);
-    match taken == options.backend {
-        true => evaluator_of_search(options).map_err(|error| format!("{error:#}")),
-        false => Err(replaced_by(&taken)),
+    if taken == options.backend {
+        evaluator_of_search(options).map_err(|error| format!("{error:#}"))
+    } else {
+        Err(replaced_by(&taken))
     }
 }
 
@@ -223,9 +223,10 @@ struct Tuned {
 }
 
 fn tune_one(evaluator: &Arc<dyn Evaluator>, options: &Options, args: &TuneArgs) -> Result<Tuned> {
-    match evaluator.info().computes_at_once {
-        true => tune_search(evaluator, options, args),
-        false => tune_batches(evaluator, options, args),
+    if evaluator.info().computes_at_once {
+        tune_search(evaluator, options, args)
+    } else {
+        tune_batches(evaluator, options, args)
     }
 }
 
@@ -248,9 +249,10 @@ fn tune_search(
 
 /// Prints a measurement: with `--json` as an object, otherwise as text.
 fn print_measured(args: &TuneArgs, object: &Value, text: Arguments<'_>) -> Result<()> {
-    match args.json {
-        true => print_line!("{object}"),
-        false => print_line!("{text}"),
+    if args.json {
+        print_line!("{object}");
+    } else {
+        print_line!("{text}");
     }
     Ok(())
 }
@@ -366,9 +368,10 @@ fn first_of_the_fastest<T: Copy>(rates: &[(T, f64)]) -> Option<T> {
 
 /// The text of a configuration file in which these lines replace all that set the options of these names.
 fn new_config(path: &Path, settings: &[TunedSetting]) -> Result<String> {
-    let (old, entries) = match path.exists() {
-        true => (files::read_text(path)?, config_file::read(path)?),
-        false => (String::new(), Vec::new()),
+    let (old, entries) = if path.exists() {
+        (files::read_text(path)?, config_file::read(path)?)
+    } else {
+        (String::new(), Vec::new())
     };
     let replaces = |entry: &ConfigEntry| settings.iter().any(|it| entry.name == it.name);
     let replaced: Vec<usize> = entries

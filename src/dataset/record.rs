@@ -54,9 +54,10 @@ pub fn mate_score(moves: i32) -> i16 {
     let longest = i32::from(MAX_MATE_PLIES);
     let moves = moves.clamp(-longest, longest);
     let plies = (2 * moves.abs() - i32::from(moves > 0)).min(longest) as i16;
-    match moves > 0 {
-        true => MATE - plies,
-        false => plies - MATE,
+    if moves > 0 {
+        MATE - plies
+    } else {
+        plies - MATE
     }
 }
 

@@ -63,9 +63,10 @@ fn check_network(option: &str, value: &str) -> Result<(), String> {
         return Ok(());
     }
     let file = file_of(value).map_err(|error| format!("{option}: {error}"))?;
-    match file.is_file() {
-        true => Ok(()),
-        false => Err(format!("{option}: there is no file {}", file.display())),
+    if file.is_file() {
+        Ok(())
+    } else {
+        Err(format!("{option}: there is no file {}", file.display()))
     }
 }
 
@@ -145,9 +146,12 @@ impl Autopilot {
         let is_limited = strength::is_limited(as_set);
         let is_new = !resolved.sets_the_same(&self.announced)
             || ((self.is_new_game || is_limited != self.was_limited) && !resolved.is_empty());
-        let text = is_new.then(|| match resolved.names.is_empty() {
-            true => self.no_profile(as_set).to_owned(),
-            false => announcement(&resolved, &set, &unchanged),
+        let text = is_new.then(|| {
+            if resolved.names.is_empty() {
+                self.no_profile(as_set).to_owned()
+            } else {
+                announcement(&resolved, &set, &unchanged)
+            }
         });
         (self.announced, self.is_new_game) = (resolved, false);
         self.was_limited = is_limited;
@@ -163,12 +167,11 @@ impl Autopilot {
             Signature::of(start, side).is_none()
                 && Signature::of_board(start.board(), side).deficit() != 0
         });
-        match is_uneven_middlegame {
-            true => {
-                "profile none: the position is from the middle of a game, so the missing material is no odds; the \
-                 options are as they were set"
-            }
-            false => "profile none: the options are as they were set",
+        if is_uneven_middlegame {
+            "profile none: the position is from the middle of a game, so the missing material is no odds; the \
+             options are as they were set"
+        } else {
+            "profile none: the options are as they were set"
         }
     }
 

@@ -118,9 +118,10 @@ impl Go {
     /// Sets the limits of nodes anew, for these options.
     pub(super) fn limit_nodes(&self, limits: &mut Limits, options: &Options) {
         // The limit holds for pondering, too: the tree must not be larger than that of a move.
-        let nodes = match self.infinite {
-            true => self.nodes,
-            false => options.limited(self.nodes),
+        let nodes = if self.infinite {
+            self.nodes
+        } else {
+            options.limited(self.nodes)
         };
         // A mate in 0 moves cannot be searched for: one node gives a move.
         let at_once = self.mate.filter(|&moves| moves == 0).map(|_| 1);

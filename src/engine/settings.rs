@@ -134,9 +134,10 @@ impl Settings {
                 }
             })
             .collect();
-        match parts.is_empty() {
-            true => String::new(),
-            false => format!("; the network recommends {}", parts.join(", ")),
+        if parts.is_empty() {
+            String::new()
+        } else {
+            format!("; the network recommends {}", parts.join(", "))
         }
     }
 
@@ -222,9 +223,10 @@ impl Settings {
     pub fn begin(&mut self, go: &Go, game: &History, is_analysis: bool) {
         self.side = game.position().turn();
         self.autopilot.see_search(go, game);
-        match is_analysis {
-            true => self.apply_for_analysis(),
-            false => self.apply_for_game(),
+        if is_analysis {
+            self.apply_for_analysis();
+        } else {
+            self.apply_for_game();
         }
         *self.remembered(self.used_for) = Some(self.in_force().clone());
     }
@@ -308,7 +310,7 @@ fn with_overrides(mut resolved: Resolved, used_for: Use) -> Resolved {
     match used_for {
         Use::Game(_) => resolved.override_by(OptionSource::Strength, strength::limit),
         Use::Analysis => resolved.override_by(OptionSource::Analysis, |options| {
-            options.limit_strength = false
+            options.limit_strength = false;
         }),
     }
     if resolved.options().analyse_mode {
@@ -319,9 +321,10 @@ fn with_overrides(mut resolved: Resolved, used_for: Use) -> Resolved {
 
 /// What the engine is used for, with this side to move, unless it searches without limits.
 fn use_of(options: &Options, side: Color) -> Use {
-    match options.analyse_mode {
-        true => Use::Analysis,
-        false => Use::Game(side),
+    if options.analyse_mode {
+        Use::Analysis
+    } else {
+        Use::Game(side)
     }
 }
 

@@ -43,12 +43,13 @@ fn refuse_folder(path: &Path, opened: io::Result<File>) -> io::Result<File> {
         Ok(file) => file.metadata()?.is_dir(),
         Err(_) => path.is_dir(),
     };
-    match is_folder {
-        true => Err(io::Error::new(
+    if is_folder {
+        Err(io::Error::new(
             io::ErrorKind::IsADirectory,
             "it is a folder",
-        )),
-        false => opened,
+        ))
+    } else {
+        opened
     }
 }
 
@@ -87,9 +88,10 @@ where
         return Ok(Box::new(Cursor::new(start).chain(raw)));
     }
     let packed = Cursor::new(start).chain(raw);
-    let mut text: Box<dyn BufRead + Send> = match is_gzip {
-        true => Box::new(BufReader::new(MultiGzDecoder::new(packed))),
-        false => Box::new(BufReader::new(ZstdReader::new(packed))),
+    let mut text: Box<dyn BufRead + Send> = if is_gzip {
+        Box::new(BufReader::new(MultiGzDecoder::new(packed)))
+    } else {
+        Box::new(BufReader::new(ZstdReader::new(packed)))
     };
     refuse_binary(text.fill_buf().with_context(name)?).with_context(name)?;
     Ok(text)
@@ -191,9 +193,10 @@ pub fn read(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 
 fn read_open(file: File, max_bytes: u64) -> io::Result<Vec<u8>> {
     let metadata = file.metadata()?;
-    let max_bytes = match is_device(&metadata) {
-        true => max_bytes.min(MAX_DEVICE_BYTES),
-        false => max_bytes,
+    let max_bytes = if is_device(&metadata) {
+        max_bytes.min(MAX_DEVICE_BYTES)
+    } else {
+        max_bytes
     };
     let too_large = || {
         let text = format!("it is larger than {max_bytes} bytes");
@@ -204,9 +207,10 @@ fn read_open(file: File, max_bytes: u64) -> io::Result<Vec<u8>> {
     }
     let mut bytes = Vec::with_capacity(metadata.len().min(max_bytes) as usize);
     file.take(max_bytes + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > max_bytes {
-        true => Err(too_large()),
-        false => Ok(bytes),
+    if bytes.len() as u64 > max_bytes {
+        Err(too_large())
+    } else {
+        Ok(bytes)
     }
 }
 

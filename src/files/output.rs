@@ -84,9 +84,10 @@ impl NewFile {
         let context = || format!("cannot write {name}");
         self.partial.as_file().sync_all().with_context(context)?;
         let (place, partial) = (self.place, self.partial);
-        let found = match self.force {
-            true => metadata_of(&place),
-            false => Ok(None),
+        let found = if self.force {
+            metadata_of(&place)
+        } else {
+            Ok(None)
         };
         let replaceable = found.and_then(|found| {
             if let Some(found) = &found {
@@ -160,9 +161,10 @@ fn copy_mode(found: Option<&Metadata>, file: &File) -> io::Result<()> {
         return Ok(());
     };
     // Some file systems have one mode for all files and refuse every change.
-    match found.permissions() == file.metadata()?.permissions() {
-        true => Ok(()),
-        false => file.set_permissions(found.permissions()),
+    if found.permissions() == file.metadata()?.permissions() {
+        Ok(())
+    } else {
+        file.set_permissions(found.permissions())
     }
 }
 
@@ -337,11 +339,10 @@ fn inspect(path: &Path, inputs: &[PathBuf]) -> Result<(PathBuf, Option<Metadata>
         "cannot write this to standard output: name a file"
     );
     let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
-    let place = match is_link {
-        // The target of a link is written; the link stays.
-        true => dunce::canonicalize(path)
-            .with_context(|| format!("{} is a broken link", path.display()))?,
-        false => path.to_owned(),
+    let place = if is_link {
+        dunce::canonicalize(path).with_context(|| format!("{} is a broken link", path.display()))?
+    } else {
+        path.to_owned()
     };
     let found = metadata_of(&place)?;
     if let Some(found) = &found {

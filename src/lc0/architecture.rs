@@ -326,9 +326,10 @@ pub(crate) fn value_heads(weights: &proto::Weights) -> Vec<String> {
 
 /// The name of the head that is requested by this one: lc0's message and option have different names for one of them.
 pub(crate) fn head_name(requested: &str) -> &str {
-    match requested.eq_ignore_ascii_case("optimistic_st") {
-        true => "optimistic",
-        false => requested,
+    if requested.eq_ignore_ascii_case("optimistic_st") {
+        "optimistic"
+    } else {
+        requested
     }
 }
 
@@ -415,9 +416,10 @@ impl<'a> Builder<'a> {
             (attention, _) => Err(NetError::Unsupported {
                 field: format!("a network of structure {structure}"),
                 found: format!("made with {encoders} encoder layers"),
-                expected: match attention {
-                    true => "one encoder layer or more".to_owned(),
-                    false => "no encoder layers".to_owned(),
+                expected: if attention {
+                    "one encoder layer or more".to_owned()
+                } else {
+                    "no encoder layers".to_owned()
                 },
             }),
         }
@@ -470,9 +472,10 @@ impl<'a> Builder<'a> {
 
     fn attention_body(&self) -> Result<AttentionBody<'a>, NetError> {
         let (reader, weights) = (&self.reader, self.weights);
-        let stem = match weights.residual.is_empty() {
-            true => None,
-            false => Some(self.tower()?),
+        let stem = if weights.residual.is_empty() {
+            None
+        } else {
+            Some(self.tower()?)
         };
         let dense = self.format.embedding == EmbeddingFormat::PositionDense;
         let preprocess = match &stem {

@@ -206,9 +206,10 @@ impl Description {
                 self.encoders
             ));
         }
-        match parts.is_empty() {
-            true => "an embedded ONNX model".to_owned(),
-            false => parts.join(", then "),
+        if parts.is_empty() {
+            "an embedded ONNX model".to_owned()
+        } else {
+            parts.join(", then ")
         }
     }
 }
@@ -315,9 +316,10 @@ impl fmt::Display for Training {
             self.lc0_params.clone(),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
-        match parts.is_empty() {
-            true => f.write_str("not stated"),
-            false => f.write_str(&parts.join(", ")),
+        if parts.is_empty() {
+            f.write_str("not stated")
+        } else {
+            f.write_str(&parts.join(", "))
         }
     }
 }

@@ -72,16 +72,15 @@ impl Net {
     /// Whether a file is there and begins, unpacked, like a network.
     pub fn begins_like_one(path: &Path) -> bool {
         let start = start_of(path, 1 << 10);
-        match start.starts_with(&GZIP) {
-            false => start.starts_with(&RAW_PREFIX),
-            true => {
-                let mut raw = Vec::new();
-                // The start of the file may not suffice for more.
-                let _ = MultiGzDecoder::new(&start[..])
-                    .take(START)
-                    .read_to_end(&mut raw);
-                raw.starts_with(&RAW_PREFIX)
-            }
+        if !start.starts_with(&GZIP) {
+            start.starts_with(&RAW_PREFIX)
+        } else {
+            let mut raw = Vec::new();
+            // The start of the file may not suffice for more.
+            let _ = MultiGzDecoder::new(&start[..])
+                .take(START)
+                .read_to_end(&mut raw);
+            raw.starts_with(&RAW_PREFIX)
         }
     }
 
@@ -169,9 +168,10 @@ pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, NetError> {
 
 /// The protobuf bytes of a file, and how many other bytes follow them.
 fn unpack(bytes: &[u8]) -> Result<(Bytes, usize), NetError> {
-    let (raw, ignored) = match bytes.starts_with(&GZIP) {
-        false => (bytes.to_vec(), 0),
-        true => unpack_gzip(bytes)?,
+    let (raw, ignored) = if !bytes.starts_with(&GZIP) {
+        (bytes.to_vec(), 0)
+    } else {
+        unpack_gzip(bytes)?
     };
     if raw.len() as u64 > MAX_BYTES {
         return Err(NetError::TooLarge {

@@ -86,9 +86,10 @@ impl Tensor<'_> {
         len: usize,
         expected: impl FnOnce() -> String,
     ) -> Result<Self, NetError> {
-        match self.len() == len {
-            true => Ok(self),
-            false => Err(self.size_error(format!("{len} ({})", expected()))),
+        if self.len() == len {
+            Ok(self)
+        } else {
+            Err(self.size_error(format!("{len} ({})", expected())))
         }
     }
 
@@ -313,13 +314,14 @@ pub(crate) struct Dense<'a> {
 impl Dense<'_> {
     /// Requires this number of outputs.
     pub(crate) fn with_outputs(self, outputs: usize) -> Result<Self, NetError> {
-        match self.outputs == outputs {
-            true => Ok(self),
-            false => Err(self.weights.size_error(format!(
+        if self.outputs == outputs {
+            Ok(self)
+        } else {
+            Err(self.weights.size_error(format!(
                 "{outputs} x {} = {}",
                 self.inputs,
                 outputs * self.inputs
-            ))),
+            )))
         }
     }
 
@@ -372,12 +374,13 @@ impl Conv<'_> {
     /// Requires this number of output channels.
     pub(crate) fn with_outputs(self, outputs: usize) -> Result<Self, NetError> {
         let per_output = self.inputs * self.kernel * self.kernel;
-        match self.outputs == outputs {
-            true => Ok(self),
-            false => Err(self.weights.size_error(format!(
+        if self.outputs == outputs {
+            Ok(self)
+        } else {
+            Err(self.weights.size_error(format!(
                 "{} ({outputs} output channels)",
                 outputs * per_output
-            ))),
+            )))
         }
     }
 

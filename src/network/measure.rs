@@ -186,9 +186,10 @@ mod tests {
         }
 
         fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {
-            match self.has_own_thread {
-                true => drop(thread::scope(|scope| scope.spawn(work).join())),
-                false => work(),
+            if self.has_own_thread {
+                drop(thread::scope(|scope| scope.spawn(work).join()));
+            } else {
+                work();
             }
         }
     }

@@ -84,9 +84,10 @@ impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for is_engine in [true, false] {
             for (count, (_, letter, _)) in self.0.iter().zip(PIECES) {
-                let (count, letter) = match is_engine {
-                    true => (*count, letter),
-                    false => (-count, letter.to_ascii_lowercase()),
+                let (count, letter) = if is_engine {
+                    (*count, letter)
+                } else {
+                    (-count, letter.to_ascii_lowercase())
                 };
                 for _ in 0..count {
                     write!(f, "{letter}")?;

@@ -73,9 +73,10 @@ impl<R: BufRead> Texts<R> {
             let in_comment = moves.in_comment;
             let is_tag = !self.is_rest && (!in_comment || is_after_blank) && is_tag(self.rest());
             let is_blank = !self.is_rest && self.rest().trim_ascii().is_empty();
-            let is_end = match is_tag {
-                true => moves.has_words || has_comment,
-                false => moves.has_words && is_blank && !in_comment,
+            let is_end = if is_tag {
+                moves.has_words || has_comment
+            } else {
+                moves.has_words && is_blank && !in_comment
             };
             if self.rest().is_empty() || is_end {
                 break;
@@ -90,9 +91,10 @@ impl<R: BufRead> Texts<R> {
             is_too_long |= self.text.len() + count > MAX_GAME_BYTES;
             if !is_too_long {
                 let rest = &self.line[self.start..];
-                match is_tag {
-                    true => push_tag(&mut self.text, rest),
-                    false => self.text.extend_from_slice(&rest[..count]),
+                if is_tag {
+                    push_tag(&mut self.text, rest);
+                } else {
+                    self.text.extend_from_slice(&rest[..count]);
                 }
             }
             self.take(count);
@@ -103,9 +105,10 @@ impl<R: BufRead> Texts<R> {
         }
         // Shows whether another text follows.
         self.skip_to_game()?;
-        let error = match is_too_long {
-            true => Some(format!("it is longer than {MAX_GAME_BYTES} bytes")),
-            false => error_in_moves(&self.text),
+        let error = if is_too_long {
+            Some(format!("it is longer than {MAX_GAME_BYTES} bytes"))
+        } else {
+            error_in_moves(&self.text)
         };
         Ok((!self.text.is_empty() || is_too_long).then_some(Text {
             offset,
@@ -153,9 +156,10 @@ impl<R: BufRead> Texts<R> {
             if line.is_empty() || (is_after_blank && is_tag(line)) {
                 return Ok(());
             }
-            let skipped = match in_comment {
-                true => 0,
-                false => line.len() - line.trim_ascii_start().len(),
+            let skipped = if in_comment {
+                0
+            } else {
+                line.len() - line.trim_ascii_start().len()
             };
             let rest = &line[skipped..];
             let is_escaped = !self.is_rest && !in_comment && rest.starts_with(b"%");
@@ -192,10 +196,10 @@ fn push_tag(text: &mut Vec<u8>, line: &[u8]) {
     for (index, &byte) in line.iter().enumerate() {
         if byte == b'"' {
             let rest = &line[index + 1..];
-            let ends_value = match is_escaped {
-                // The value ends with a backslash, which is escaped instead of the quotation mark.
-                true => rest.trim_ascii() == b"]",
-                false => in_value && ends_tag(rest),
+            let ends_value = if is_escaped {
+                rest.trim_ascii() == b"]"
+            } else {
+                in_value && ends_tag(rest)
             };
             if in_value && ends_value == is_escaped {
                 text.push(b'\\');
@@ -224,9 +228,10 @@ fn error_in_moves(text: &[u8]) -> Option<String> {
             TokenKind::Unreadable => {
                 let is_last = words.text.trim_ascii().is_empty();
                 let word = String::from_utf8_lossy(&word[..word.len().min(40)]);
-                return Some(match is_last {
-                    true => format!("it breaks off after {plies} plies with '{word}'"),
-                    false => format!("'{word}' at ply {} is not a move", plies + 1),
+                return Some(if is_last {
+                    format!("it breaks off after {plies} plies with '{word}'")
+                } else {
+                    format!("'{word}' at ply {} is not a move", plies + 1)
                 });
             }
         }

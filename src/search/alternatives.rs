@@ -23,9 +23,10 @@ const MAX_LOSS: f32 = 3.0;
 /// What a move is worth at least, by its visits; `None` without visits, and for moves that lose for certain.
 fn estimate(m: &RootMove, draw_score: f32) -> Option<f32> {
     let is_open = Certainty::of(&m.child) <= Certainty::Open;
-    let reserve = match m.child.is_proven() {
-        true => 0.0,
-        false => RESERVE / (m.child.n as f32).sqrt(),
+    let reserve = if m.child.is_proven() {
+        0.0
+    } else {
+        RESERVE / (m.child.n as f32).sqrt()
     };
     (is_open && m.child.n > 0).then(|| m.child.q(draw_score) - reserve)
 }
@@ -52,10 +53,7 @@ pub(super) fn without_avoided(
     };
     let is_left = |m: &&RootMove| !avoided.contains(&m.m) && is_near(m, best, draw_score);
     let left: Vec<RootMove> = moves.iter().filter(is_left).copied().collect();
-    match left.is_empty() {
-        true => moves,
-        false => left,
-    }
+    if left.is_empty() { moves } else { left }
 }
 
 /// Whether a move other than the chosen one, and none to avoid, is nearly as good as the best.
@@ -88,9 +86,10 @@ pub(super) fn draw_opening(
     let best = best_estimate(moves, draw_score)?;
     let weight = |m: &RootMove| {
         let loss = estimate(m, draw_score).map_or(f32::INFINITY, |own| (best - own) / variety);
-        match loss <= MAX_LOSS {
-            true => f64::from(-loss).exp(),
-            false => 0.0,
+        if loss <= MAX_LOSS {
+            f64::from(-loss).exp()
+        } else {
+            0.0
         }
     };
     Some(moves[weighted_index(moves.iter().map(weight), rng)?])

@@ -242,9 +242,12 @@ fn back_up(
     value: Mean,
     is_proof: bool,
 ) {
-    let proofs = |kind: Proofs| match is_proof && params.propagates_proofs() {
-        true => kind,
-        false => Proofs::None,
+    let proofs = |kind: Proofs| {
+        if is_proof && params.propagates_proofs() {
+            kind
+        } else {
+            Proofs::None
+        }
     };
     let mean = |n| 1.0 / f64::from(n);
     match params.moving_average {

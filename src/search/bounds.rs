@@ -109,9 +109,10 @@ struct Proof {
 impl Proof {
     /// Where the certainty of a node with this proof comes from.
     fn origin(self) -> Origin {
-        match self.from_tablebase {
-            true => Origin::Tablebase,
-            false => Origin::Children,
+        if self.from_tablebase {
+            Origin::Tablebase
+        } else {
+            Origin::Children
         }
     }
 }

@@ -151,9 +151,10 @@ impl ValueMoments {
 /// visit ended at some node, and its value is still stored there. (With `Transpositions` a node's first visit may
 /// have returned the mean of an equal position; the node's own value stands in for it.)
 fn variance(tree: &Tree, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> f64 {
-    match tree.node(id).n <= MAX_EXACT_VISITS {
-        true => exact_moments(tree, id).variance(),
-        false => sampled_moments(tree, id, rng).variance(),
+    if tree.node(id).n <= MAX_EXACT_VISITS {
+        exact_moments(tree, id).variance()
+    } else {
+        sampled_moments(tree, id, rng).variance()
     }
 }
 

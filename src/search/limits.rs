@@ -31,9 +31,10 @@ pub struct Limits {
 impl Limits {
     /// Limits the visits of the root or, if `as_playouts`, new visits.
     pub fn set_nodes(&mut self, nodes: Option<u64>, as_playouts: bool) {
-        match as_playouts {
-            true => self.playouts = nodes,
-            false => self.nodes = nodes,
+        if as_playouts {
+            self.playouts = nodes;
+        } else {
+            self.nodes = nodes;
         }
     }
 

@@ -83,9 +83,10 @@ fn shared_out(replies: &[ObjectiveReply], visits: f64) -> Vec<f64> {
     }
     let shares: Vec<f64> = replies.iter().map(|reply| share(reply, level)).collect();
     let sum: f64 = shares.iter().sum();
-    match sum > 0.0 {
-        true => shares.iter().map(|n| n * visits / sum).collect(),
-        false => shares,
+    if sum > 0.0 {
+        shares.iter().map(|n| n * visits / sum).collect()
+    } else {
+        shares
     }
 }
 

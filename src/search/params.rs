@@ -241,12 +241,11 @@ impl SearchParams {
             0 => threads.max(1),
             given => given.min(max_threads.unwrap_or(given)).max(1),
         };
-        let (largest, slowness) = match computes_at_once && threads >= MANY_THREADS {
-            true => {
-                let largest = largest.max(MAX_BATCH_OF_MANY_THREADS);
-                (largest, SLOWNESS_OF_MANY_THREADS)
-            }
-            false => (largest, 1),
+        let (largest, slowness) = if computes_at_once && threads >= MANY_THREADS {
+            let largest = largest.max(MAX_BATCH_OF_MANY_THREADS);
+            (largest, SLOWNESS_OF_MANY_THREADS)
+        } else {
+            (largest, 1)
         };
         let batches = match (options.minibatch_size(), batch_times) {
             (0, Some(times)) => BatchPlan::for_times(&times, threads),
@@ -375,9 +374,10 @@ impl SearchParams {
         if !self.batches.grows() {
             return u32::MAX;
         }
-        let visits = match self.computes_at_once || self.batches.is_timed() {
-            true => VISITS_PER_FLIGHT,
-            false => VISITS_PER_UNTIMED_FLIGHT,
+        let visits = if self.computes_at_once || self.batches.is_timed() {
+            VISITS_PER_FLIGHT
+        } else {
+            VISITS_PER_UNTIMED_FLIGHT
         };
         (n / visits).max((self.batches.smallest() * self.threads) as u32)
     }
@@ -444,9 +444,10 @@ impl SearchParams {
     /// small and a full batch would search bad moves. If a batch need not be full, at most as many as it has
     /// positions.
     pub(super) fn collisions(&self, n: u32, minibatch: usize) -> usize {
-        let most = match self.computes_at_once {
-            true => minibatch,
-            false => usize::MAX,
+        let most = if self.computes_at_once {
+            minibatch
+        } else {
+            usize::MAX
         };
         let events = self.options.max_collision_events();
         if most == 1 {

@@ -233,9 +233,10 @@ fn known_value(state: &SearchState, m: &RootMove) -> Option<Value> {
         return (is_visited || m.child.is_proven()).then(|| value(&m.child));
     };
     // The distance of the tables ends at the next capture or pawn move; visits look beyond.
-    let plies = match is_visited {
-        true => m.child.m + 1.0,
-        false => plies as f32,
+    let plies = if is_visited {
+        m.child.m + 1.0
+    } else {
+        plies as f32
     };
     Some(Value::of_result(result, plies))
 }
@@ -395,9 +396,12 @@ fn draw(
 ) -> Option<RootMove> {
     let offset = options.temp_visit_offset();
     let by_policy = moves.iter().all(|m| m.child.n as f32 + offset <= 0.0);
-    let visits = |m: &RootMove| match by_policy {
-        true => m.p,
-        false => m.child.n as f32 + offset,
+    let visits = |m: &RootMove| {
+        if by_policy {
+            m.p
+        } else {
+            m.child.n as f32 + offset
+        }
     };
     let q = |m: &RootMove| match m.child.n {
         0 => fpu,

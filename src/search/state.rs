@@ -53,18 +53,15 @@ impl SearchState {
         if !is_same_contempt(tree.contempt.as_ref(), contempt.as_ref()) {
             std::mem::take(&mut tree).free();
         }
-        match job.options.analyse_mode() {
-            true => {
-                // The search may use all memory: when it is short, these trees are freed, the oldest first.
-                let room = job.limits.tree_bytes.map_or(usize::MAX, |bytes| bytes / 2);
-                let copy_rule = CopyRule::in_analysis(&job.limits, stop);
-                let (history, root_moves) = (&job.history, &job.root_moves);
-                reroot_in_analysis(&mut tree, history, rule, root_moves, room, copy_rule)
-            }
-            false => {
-                let copy_rule = CopyRule::new(&job.limits, stop);
-                reroot(&mut tree, &job.history, rule, &job.root_moves, copy_rule)
-            }
+        if job.options.analyse_mode() {
+            // The search may use all memory: when it is short, these trees are freed, the oldest first.
+            let room = job.limits.tree_bytes.map_or(usize::MAX, |bytes| bytes / 2);
+            let copy_rule = CopyRule::in_analysis(&job.limits, stop);
+            let (history, root_moves) = (&job.history, &job.root_moves);
+            reroot_in_analysis(&mut tree, history, rule, root_moves, room, copy_rule)
+        } else {
+            let copy_rule = CopyRule::new(&job.limits, stop);
+            reroot(&mut tree, &job.history, rule, &job.root_moves, copy_rule)
         };
         tree.contempt = contempt;
         tree.butterfly = (job.options.butterfly_history() > 0.0)
@@ -120,15 +117,13 @@ impl SearchState {
         let edges = self.tree.edges(self.root());
         let is_legal = |m: &PackedMove| edges.iter().any(|edge| edge.m() == *m);
         // If none of the requested moves is legal, all moves are searched.
-        let requested = match job.root_moves.iter().any(is_legal) {
-            true => &job.root_moves[..],
-            false => &[],
+        let requested = if job.root_moves.iter().any(is_legal) {
+            &job.root_moves[..]
+        } else {
+            &[]
         };
         let best = job.best_root_moves(requested, &table_moves);
-        let allowed = match job.is_analysis() {
-            true => requested,
-            false => &best,
-        };
+        let allowed = if job.is_analysis() { requested } else { &best };
         let mut rng = job.rng(stream::NOISE);
         let root_moves = RootMoves::new(&self.tree, allowed, &job.options, &mut rng);
         let is_worse = |edge: &u8| !best.is_empty() && !best.contains(&edges.at(*edge).m());

@@ -46,13 +46,14 @@ pub(super) struct Leaf {
 
 /// The value of a position whose side to move has at least a draw.
 fn at_least_drawn(value: Value) -> Value {
-    match value.wl < 0.0 {
-        true => Value {
+    if value.wl < 0.0 {
+        Value {
             wl: 0.0,
             d: 1.0,
             ..value
-        },
-        false => value,
+        }
+    } else {
+        value
     }
 }
 
@@ -68,9 +69,10 @@ impl Leaf {
     ) -> Leaf {
         let value = values.of(answer, depth);
         Leaf {
-            value: match is_safe {
-                true => at_least_drawn(value),
-                false => value,
+            value: if is_safe {
+                at_least_drawn(value)
+            } else {
+                value
             },
             terminal: None,
             edges,

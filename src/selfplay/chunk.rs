@@ -306,9 +306,10 @@ impl ChunkPosition {
             .collect();
         for (index, (&p, &is_legal)) in self.probabilities.iter().zip(&legal).enumerate() {
             let is_share = (0.0..=1.0).contains(&p);
-            let is_right = match is_legal {
-                true => is_share,
-                false => p == -1.0 || (is_share && possible.iter().any(|legal| legal[index])),
+            let is_right = if is_legal {
+                is_share
+            } else {
+                p == -1.0 || (is_share && possible.iter().any(|legal| legal[index]))
             };
             ensure!(is_right, "entry {index} of the policy is {p}");
         }
@@ -576,9 +577,10 @@ fn flags(game: &PlayedGame, sample: &Sample<'_>) -> u8 {
 /// # Errors
 /// When it is not a chunk of version 6 or 7.
 pub fn read(bytes: &[u8]) -> Result<Vec<ChunkPosition>> {
-    let unpacked = match bytes.starts_with(&GZIP) {
-        true => unpack(bytes)?.into(),
-        false => Cow::Borrowed(bytes),
+    let unpacked = if bytes.starts_with(&GZIP) {
+        unpack(bytes)?.into()
+    } else {
+        Cow::Borrowed(bytes)
     };
     ensure!(
         !unpacked.is_empty(),

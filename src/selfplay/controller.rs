@@ -96,9 +96,10 @@ impl Controller {
 
     /// The largest limit that has an effect.
     fn max_limit(&self) -> f64 {
-        match self.goal.is_at_odds {
-            true => MAX_SC_LIMIT,
-            false => (self.nodes as f64).clamp(1.0, MAX_SC_LIMIT),
+        if self.goal.is_at_odds {
+            MAX_SC_LIMIT
+        } else {
+            (self.nodes as f64).clamp(1.0, MAX_SC_LIMIT)
         }
     }
 

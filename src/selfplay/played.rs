@@ -61,9 +61,10 @@ impl SearchResult {
         let are_unvisited = self.moves.iter().all(|stat| stat.n == 0);
         self.moves.iter().filter_map(move |stat| {
             let m = stat.m?;
-            let n = match are_unvisited {
-                true => u32::from(m == self.best),
-                false => stat.n,
+            let n = if are_unvisited {
+                u32::from(m == self.best)
+            } else {
+                stat.n
             };
             Some((stat, m, n))
         })

@@ -85,9 +85,10 @@ fn push(samples: &mut Samples, game: &PlayedGame, sample: &Sample<'_>, target: M
     let position = sample.history.position();
     let turn = position.turn();
     let search_result = sample.search_result;
-    let source = match setup::has_standard_castling(sample.history) {
-        true => Source::EngineGame,
-        false => Source::Chess960EngineGame,
+    let source = if setup::has_standard_castling(sample.history) {
+        Source::EngineGame
+    } else {
+        Source::Chess960EngineGame
     };
     let mut record = Record::new(position, turn.is_black(), source);
     let pack = |m: PackedMove| Record::pack_move(m.unpack(position), turn);

@@ -141,9 +141,10 @@ impl<'a> Classifier<'a> {
             }
         };
         let piece = m.role() as usize - 1;
-        match m.is_capture() && self.last == Some(m.to()) {
-            true => Self::TACTICAL + piece * Self::OTHERS + of_piece,
-            false => piece * Self::OF_A_PIECE + of_piece,
+        if m.is_capture() && self.last == Some(m.to()) {
+            Self::TACTICAL + piece * Self::OTHERS + of_piece
+        } else {
+            piece * Self::OF_A_PIECE + of_piece
         }
     }
 

@@ -88,9 +88,10 @@ pub enum SideRole {
 impl SideRole {
     /// Who is to move when it is this side's turn, if the engine plays `engine`.
     pub fn of(engine: Color, turn: Color) -> SideRole {
-        match engine == turn {
-            true => SideRole::Engine,
-            false => SideRole::Opponent,
+        if engine == turn {
+            SideRole::Engine
+        } else {
+            SideRole::Opponent
         }
     }
 }

@@ -378,9 +378,10 @@ pub fn model(bytes: &[u8]) -> Result<OnnxModel, FileError> {
     let (network, entries) = read_with_metadata(bytes)?;
     let inputs = network.inputs;
     let (_, in_file, _) = version_of(&entries)?;
-    let bytes = match inputs.has_history() || in_file != inputs.len() {
-        true => write_again(&network.for_rating(DEFAULT_RATING), &entries),
-        false => bytes.to_vec(),
+    let bytes = if inputs.has_history() || in_file != inputs.len() {
+        write_again(&network.for_rating(DEFAULT_RATING), &entries)
+    } else {
+        bytes.to_vec()
     };
     Ok(OnnxModel {
         bytes,

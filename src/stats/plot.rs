@@ -164,9 +164,10 @@ impl Plot {
     /// The values as text that a browser shows under the pointer. `place` is a value's place in pixels.
     fn tooltips(&self, place: impl Fn(f64, f64) -> (i32, i32)) -> String {
         let text = |series: &Series, (x, y, bar): Point| {
-            let x_text = match self.x_labels.is_empty() {
-                true => number(x),
-                false => self.x_label(x),
+            let x_text = if self.x_labels.is_empty() {
+                number(x)
+            } else {
+                self.x_label(x)
             };
             let bar = bar.map_or(String::new(), |(low, high)| {
                 format!(" ({} to {})", number(low), number(high))
@@ -198,9 +199,10 @@ impl Plot {
 
     fn draw_linear(&self, area: &Area<'_>) -> Result<String, Box<dyn std::error::Error>> {
         let x = self.x_range();
-        let margin = match self.x_labels.is_empty() {
-            true => 0.02 * (x.end - x.start).max(1e-9),
-            false => 0.6,
+        let margin = if self.x_labels.is_empty() {
+            0.02 * (x.end - x.start).max(1e-9)
+        } else {
+            0.6
         };
         self.draw(area, x.start - margin..x.end + margin)
     }

@@ -10,9 +10,10 @@ pub(super) fn quantile(freedom: u64) -> f64 {
     let (mut low, mut high) = (1.9, 13.0);
     for _ in 0..50 {
         let middle = f64::midpoint(low, high);
-        match within(middle, freedom) < 0.95 {
-            true => low = middle,
-            false => high = middle,
+        if within(middle, freedom) < 0.95 {
+            low = middle;
+        } else {
+            high = middle;
         }
     }
     high
@@ -39,9 +40,10 @@ fn within(t: f64, freedom: u64) -> f64 {
         power += 2;
         term *= cosine * cosine * (power - 1) as f64 / power as f64;
     }
-    match is_odd {
-        true => std::f64::consts::FRAC_2_PI * (angle + sine * sum),
-        false => sine * sum,
+    if is_odd {
+        std::f64::consts::FRAC_2_PI * (angle + sine * sum)
+    } else {
+        sine * sum
     }
 }
 

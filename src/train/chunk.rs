@@ -142,9 +142,10 @@ impl SampleBatch for Chunk {
             self.value_inputs.push(features.as_slice());
             self.values.push(value);
         }
-        match has_policy || targets.value.is_some() {
-            true => Ok(()),
-            false => Err(SkipReason::Unlabelled),
+        if has_policy || targets.value.is_some() {
+            Ok(())
+        } else {
+            Err(SkipReason::Unlabelled)
         }
     }
 }

@@ -62,9 +62,10 @@ fn mean(value: f64) -> String {
 
 /// The text of a value, or `-` if there is none.
 fn known(value: f64, text: impl FnOnce() -> String) -> String {
-    match value.is_nan() {
-        true => "-".to_owned(),
-        false => text(),
+    if value.is_nan() {
+        "-".to_owned()
+    } else {
+        text()
     }
 }
 

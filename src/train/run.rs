@@ -113,9 +113,10 @@ impl<'a> TrainingRun<'a> {
     /// The run that continues the folder's checkpoint, or starts a new one. `log` is open and locked.
     fn load(settings: &'a TrainingSettings, log: File) -> Result<TrainingRun<'a>> {
         let own = settings.folder.join(CHECKPOINT);
-        let start = match own.exists() {
-            true => Some(&own),
-            false => settings.decay.as_ref(),
+        let start = if own.exists() {
+            Some(&own)
+        } else {
+            settings.decay.as_ref()
         };
         let saved = start.map(|path| Checkpoint::load(path)).transpose()?;
         let is_fresh_decay = settings.decay.is_some() && start != Some(&own);
@@ -242,9 +243,10 @@ impl<'a> TrainingRun<'a> {
                 let mut losses = Losses::default();
                 let mut own = (number..).step_by(settings.threads);
                 loop {
-                    let index = match settings.fixed_order {
-                        true => own.next().unwrap_or(chunks),
-                        false => next.fetch_add(1, Ordering::Relaxed),
+                    let index = if settings.fixed_order {
+                        own.next().unwrap_or(chunks)
+                    } else {
+                        next.fetch_add(1, Ordering::Relaxed)
                     };
                     if index >= chunks {
                         return Ok(losses);
@@ -314,9 +316,10 @@ impl<'a> TrainingRun<'a> {
         let weights = averaged(&self.state, &self.progress);
         for NamedTest { file, set } in &self.tests {
             let measures = measure_floating(self.shape, &weights, &set.batches);
-            let text = match measures.moves + measures.values > 0.0 {
-                true => measures.to_string(),
-                false => "no positions to test on".into(),
+            let text = if measures.moves + measures.values > 0.0 {
+                measures.to_string()
+            } else {
+                "no positions to test on".into()
             };
             let kind = if set.is_held_out { "held out" } else { "test" };
             self.log(&format!("{kind} {file}: {text}"), report)?;

@@ -172,9 +172,10 @@ impl TrainingSettings {
 
 /// The default of [`TrainingSettings::chunk`]: [`CHUNK`], or less where the threads could not share a batch.
 pub fn default_chunk(batch: usize, threads: usize) -> usize {
-    match threads <= batch.div_ceil(CHUNK) {
-        true => CHUNK,
-        false => (batch / threads.max(1)).max(1),
+    if threads <= batch.div_ceil(CHUNK) {
+        CHUNK
+    } else {
+        (batch / threads.max(1)).max(1)
     }
 }
 

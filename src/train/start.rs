@@ -144,10 +144,10 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
     let shape = changed(old, changes)?;
     let mut start = random_start(shape, seed);
     let staged = Shape {
-        stages: match changes.reinitialises(NetworkPart::Value) {
-            // The value's stages are not copied.
-            true => old.stages,
-            false => shape.stages,
+        stages: if changes.reinitialises(NetworkPart::Value) {
+            old.stages
+        } else {
+            shape.stages
         },
         inputs: shape.inputs,
         ..old
@@ -277,12 +277,11 @@ fn in_stages(weights: &[f32], from: Shape, to: Shape) -> Result<Vec<f32>> {
     let sections = from.sections();
     for (section, larger) in sections.all().into_iter().zip(to.sections().all()) {
         let part = &weights[section.range.clone()];
-        match larger.range.len() == part.len() {
-            true => staged.extend_from_slice(part),
-            false => {
-                for stage in part.chunks_exact(part.len() / from.stages) {
-                    (0..ratio).for_each(|_| staged.extend_from_slice(stage));
-                }
+        if larger.range.len() == part.len() {
+            staged.extend_from_slice(part);
+        } else {
+            for stage in part.chunks_exact(part.len() / from.stages) {
+                (0..ratio).for_each(|_| staged.extend_from_slice(stage));
             }
         }
     }

@@ -69,14 +69,16 @@ impl Style<'_> {
         let objective = line.objective?;
         let is_own = self.options.sc_limit < 0;
         // With a negative ScLimit the own replies are frozen: the value shows the own mistakes, not the opponent's.
-        let [practical, difference] = match is_own {
-            true => ["careless", "slip"],
-            false => ["practical", "gain"],
+        let [practical, difference] = if is_own {
+            ["careless", "slip"]
+        } else {
+            ["practical", "gain"]
         };
         // The side that moves may also play for best replies, so the practical value is at least that against them.
-        let value = match !is_own && objective.value.wl > line.value.wl {
-            true => objective.value,
-            false => line.value,
+        let value = if !is_own && objective.value.wl > line.value.wl {
+            objective.value
+        } else {
+            line.value
         };
         let format_value = |value: Value| {
             let [win, draw, loss] = wdl::per_mille(value);

@@ -183,9 +183,10 @@ fn read_lines(mut input: impl BufRead, to: &Sender<Event>, backlog: &Backlog) {
         };
         let line = String::from_utf8_lossy(&bytes);
         // Some programs begin their output with the mark of UTF-8.
-        let line = match std::mem::take(&mut is_first) {
-            true => line.trim_start_matches('\u{feff}'),
-            false => &line,
+        let line = if std::mem::take(&mut is_first) {
+            line.trim_start_matches('\u{feff}')
+        } else {
+            &line
         };
         let line = line.trim().to_owned();
         backlog.add();
@@ -282,9 +283,10 @@ impl Session {
     fn refuse(&mut self, line: &str, reason: String) {
         self.output.note(&reason);
         if line.split_whitespace().next() == Some("position") {
-            match self.deferred.is_empty() {
-                true => self.engine.refuse_position(reason),
-                false => self.deferred.push_back(Deferred::InvalidPosition(reason)),
+            if self.deferred.is_empty() {
+                self.engine.refuse_position(reason);
+            } else {
+                self.deferred.push_back(Deferred::InvalidPosition(reason));
             }
         }
     }

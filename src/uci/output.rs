@@ -81,9 +81,10 @@ impl Output {
             return;
         }
         let is_spare = text.starts_with("info ");
-        let limit = match is_spare {
-            true => MAX_QUEUED_LINES,
-            false => MAX_UNREAD_LINES,
+        let limit = if is_spare {
+            MAX_QUEUED_LINES
+        } else {
+            MAX_UNREAD_LINES
         };
         if lines.push(text.to_owned(), limit).is_err() && !is_spare {
             lines.close();

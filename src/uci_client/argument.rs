@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 /// The program of this name or path. A file in the current folder goes before a program of its name in `PATH`.
 pub fn program_path(program: &Path) -> PathBuf {
     let is_name = program.components().count() == 1;
-    match is_name && program.is_file() {
-        true => Path::new(".").join(program),
-        false => program.to_owned(),
+    if is_name && program.is_file() {
+        Path::new(".").join(program)
+    } else {
+        program.to_owned()
     }
 }
 

@@ -145,9 +145,10 @@ fn lines(rng: &mut Rng, names: &[String]) -> Vec<String> {
         return Vec::new();
     }
     let endless = line.starts_with("go ") && (line.contains("ponder") || line.contains("infinite"));
-    match endless {
-        true => vec![line, "stop".into()],
-        false => vec![line],
+    if endless {
+        vec![line, "stop".into()]
+    } else {
+        vec![line]
     }
 }
 

@@ -212,8 +212,8 @@ fn missing_or_inconsistent_layers_are_named() {
         (
             refusal(|n| {
                 encoder(n, |e| {
-                    e.mha.as_mut().unwrap().rpe_q = Some(proto::Layer::default())
-                })
+                    e.mha.as_mut().unwrap().rpe_q = Some(proto::Layer::default());
+                });
             }),
             "encoder[0].mha is relative (RPE, layer rpe_q)",
         ),
@@ -238,14 +238,14 @@ fn missing_or_inconsistent_layers_are_named() {
                     .ip_emb_b
                     .as_mut()
                     .unwrap()
-                    .encoding = Some(9)
+                    .encoding = Some(9);
             }),
             "encoding of layer ip_emb_b is 9",
         ),
         (
             refusal(|n| {
                 n.weights.as_mut().unwrap().ip_emb_b =
-                    Some(synth::encode(&[0.0; 3], synth::Encoding::Float32))
+                    Some(synth::encode(&[0.0; 3], synth::Encoding::Float32));
             }),
             "layer ip_emb_b has 3 values, expected 4 (one per row of ip_emb_w)",
         ),

@@ -94,11 +94,12 @@ fn conv(x: &Board, block: &Option<proto::ConvBlock>, kernel: usize) -> Board {
         or(&block.bn_betas, 0.0, outputs),
     );
     let half = kernel as i32 / 2;
-    let at = |channel: &Vec<f32>, rank: i32, file: i32| match (0..8).contains(&rank)
-        && (0..8).contains(&file)
-    {
-        true => channel[(rank * 8 + file) as usize],
-        false => 0.0,
+    let at = |channel: &Vec<f32>, rank: i32, file: i32| {
+        if (0..8).contains(&rank) && (0..8).contains(&file) {
+            channel[(rank * 8 + file) as usize]
+        } else {
+            0.0
+        }
     };
     let pixel = |output: usize, square: i32| {
         let mut sum = 0f64;
@@ -110,12 +111,10 @@ fn conv(x: &Board, block: &Option<proto::ConvBlock>, kernel: usize) -> Board {
             }
         }
         let y = sum as f32 + biases[output];
-        match normalised {
-            true => {
-                (y - means[output]) / (variances[output] + 1e-5).sqrt() * gammas[output]
-                    + betas[output]
-            }
-            false => y,
+        if normalised {
+            (y - means[output]) / (variances[output] + 1e-5).sqrt() * gammas[output] + betas[output]
+        } else {
+            y
         }
     };
     (0..outputs)
@@ -154,13 +153,15 @@ impl<'a> Naive<'a> {
     pub fn evaluate(&self, planes: &[f32], policy: &str, value: &str) -> Outputs {
         let board: Board = planes.chunks_exact(64).map(<[f32]>::to_vec).collect();
         let attention = !self.weights.encoder.is_empty();
-        let board = match !attention || !self.weights.residual.is_empty() {
-            true => self.tower(board),
-            false => board,
+        let board = if !attention || !self.weights.residual.is_empty() {
+            self.tower(board)
+        } else {
+            board
         };
-        let tokens = match attention {
-            true => self.attention_body(&board),
-            false => squares(&board),
+        let tokens = if attention {
+            self.attention_body(&board)
+        } else {
+            squares(&board)
         };
         let board = if attention { Vec::new() } else { board };
         Outputs {
@@ -208,12 +209,7 @@ impl<'a> Naive<'a> {
             1e-6
         };
         if w.residual.is_empty() && self.format.input_embedding() == 1 {
-            for (from, token) in x.iter_mut().enumerate() {
-                token.extend((0..64).map(|to| match is_reachable(from as u8, to) {
-                    true => 1.0,
-                    false => -f32::from(u8::from(from == to as usize)),
-                }));
-            }
+            add_reachable_squares(&mut x);
         }
         if w.residual.is_empty() && self.format.input_embedding() == 2 {
             let pieces: Vec<f32> = x.iter().flat_map(|token| token[..12].to_vec()).collect();
@@ -467,10 +463,24 @@ impl<'a> Naive<'a> {
         block: &Option<proto::ConvBlock>,
         (weights, bias): (&Layer, &Layer),
     ) -> Vec<f32> {
-        match board.is_empty() {
-            false => self.act_board(conv(board, block, 1)).concat(),
-            true => each(tokens, |t| self.act(dense(t, weights, bias))).concat(),
+        if !board.is_empty() {
+            self.act_board(conv(board, block, 1)).concat()
+        } else {
+            each(tokens, |t| self.act(dense(t, weights, bias))).concat()
         }
+    }
+}
+
+/// Appends to each square's token which squares a piece may reach from it in one move (1), and itself (-1).
+fn add_reachable_squares(x: &mut Tokens) {
+    for (from, token) in x.iter_mut().enumerate() {
+        token.extend((0..64).map(|to| {
+            if is_reachable(from as u8, to) {
+                1.0
+            } else {
+                -f32::from(u8::from(from == to as usize))
+            }
+        }));
     }
 }
 
@@ -516,8 +526,9 @@ fn plane(mv: &scorn::lc0::policy_list::PolicyMove) -> usize {
         .atan2(f64::from(ranks))
         .rem_euclid(std::f64::consts::TAU);
     let eighths = angle / std::f64::consts::TAU * 8.0;
-    match (files * ranks).abs() == 2 {
-        true => 56 + eighths.floor() as usize,
-        false => 7 * (eighths.round() as usize % 8) + files.abs().max(ranks.abs()) as usize - 1,
+    if (files * ranks).abs() == 2 {
+        56 + eighths.floor() as usize
+    } else {
+        7 * (eighths.round() as usize % 8) + files.abs().max(ranks.abs()) as usize - 1
     }
 }

@@ -241,20 +241,21 @@ impl Maker {
     fn conv(&mut self, inputs: usize, outputs: usize, kernel: usize) -> Option<proto::ConvBlock> {
         let fan_in = inputs * kernel * kernel;
         let weights = self.layer(fan_in * outputs, 0.0, (3.0 / fan_in as f32).sqrt());
-        Some(match self.spec.batch_norm {
-            false => proto::ConvBlock {
+        Some(if !self.spec.batch_norm {
+            proto::ConvBlock {
                 weights,
                 biases: self.layer(outputs, 0.0, 0.3),
                 ..Default::default()
-            },
-            true => proto::ConvBlock {
+            }
+        } else {
+            proto::ConvBlock {
                 weights,
                 bn_means: self.layer(outputs, 0.0, 0.2),
                 bn_stddivs: self.layer(outputs, 1.0, 0.5),
                 bn_gammas: self.layer(outputs, 1.0, 0.4),
                 bn_betas: self.layer(outputs, 0.0, 0.2),
                 ..Default::default()
-            },
+            }
         })
     }
 
@@ -455,7 +456,7 @@ impl Maker {
             match self.spec.body {
                 Body::Conv { .. } => weights.moves_left = self.conv(width, channels, 1),
                 Body::Attention { .. } => {
-                    (weights.ip_mov_w, weights.ip_mov_b) = self.dense(width, channels)
+                    (weights.ip_mov_w, weights.ip_mov_b) = self.dense(width, channels);
                 }
             }
             (weights.ip1_mov_w, weights.ip1_mov_b) = self.dense(64 * channels, 8);

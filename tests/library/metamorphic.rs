@@ -85,9 +85,10 @@ fn random_game(rng: &mut Rng) -> History {
             game.push(m);
         }
     }
-    match is_over(&game) {
-        true => random_game(rng),
-        false => game,
+    if is_over(&game) {
+        random_game(rng)
+    } else {
+        game
     }
 }
 

@@ -292,9 +292,10 @@ fn butterfly_history_changes_new_priors_of_any_network() {
     // Priors that come with values, as a network's in batches, and priors that are computed when they are needed.
     for comes_with_values in [true, false] {
         let found = |settings: &[(&str, &str)]| {
-            let setup = match comes_with_values {
-                true => Setup::new(options(settings)),
-                false => with_default_network(settings),
+            let setup = if comes_with_values {
+                Setup::new(options(settings))
+            } else {
+                with_default_network(settings)
             };
             let line = setup.search(&opening, 600).report.lines[0].clone();
             setup.tree.lock().assert_consistent();

@@ -286,9 +286,12 @@ fn a_lower_confidence_bound_without_deviations_is_the_value_of_moves_with_enough
     for share in [0.0, 0.3, 1.0] {
         setup.options.lcb_min_visit_share = share;
         let least = (f64::from(share) * lines[0].nodes as f64).max(2.0);
-        let expected = best_by(&lines, |line| match line.nodes as f64 >= least {
-            true => f64::from(line.value.wl),
-            false => f64::NEG_INFINITY,
+        let expected = best_by(&lines, |line| {
+            if line.nodes as f64 >= least {
+                f64::from(line.value.wl)
+            } else {
+                f64::NEG_INFINITY
+            }
         });
         assert_eq!(setup.search(&game, NODES).best, Some(expected), "{share}");
     }

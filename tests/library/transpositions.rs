@@ -133,10 +133,7 @@ fn a_draw_by_repetition_is_not_shared_with_other_paths() {
                 repeated += 1;
             } else {
                 assert!(node.d < 1.0, "a new position begins as a draw: {node:?}");
-                match is_own {
-                    true => own += 1,
-                    false => borrowed += 1,
-                }
+                if is_own { own += 1 } else { borrowed += 1 }
             }
         });
         assert!(borrowed > 100 && own > 100, "{borrowed} {own}");

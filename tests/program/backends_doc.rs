@@ -66,12 +66,11 @@ fn settings() -> String {
 fn row(setting: &Setting) -> String {
     let users = users_of(setting);
     let (names, defaults): (Vec<&str>, Vec<&str>) = users.iter().copied().unzip();
-    let default = match defaults.iter().all(|default| *default == defaults[0]) {
-        true => defaults[0].to_owned(),
-        false => {
-            let of_one = |(name, default): &(&str, &str)| format!("{name} {default}");
-            users.iter().map(of_one).collect::<Vec<_>>().join("; ")
-        }
+    let default = if defaults.iter().all(|default| *default == defaults[0]) {
+        defaults[0].to_owned()
+    } else {
+        let of_one = |(name, default): &(&str, &str)| format!("{name} {default}");
+        users.iter().map(of_one).collect::<Vec<_>>().join("; ")
     };
     let (key, names) = (setting.key, names.join(", "));
     format!("| `{key}` | {names} | {} | {default} |\n", setting.meaning)

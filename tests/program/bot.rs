@@ -109,9 +109,10 @@ fn a_game_is_lost_though_another_begins_during_its_last_search() {
     for played in (0..=last).step_by(2) {
         let begun = moves[..played].join(" ");
         weak.send(&format!("position startpos moves {begun}"));
-        match played == last {
-            false => drop(weak.go("go nodes 40")),
-            true => weak.send("go nodes 40\nucinewgame\nposition startpos"),
+        if played != last {
+            drop(weak.go("go nodes 40"));
+        } else {
+            weak.send("go nodes 40\nucinewgame\nposition startpos");
         }
     }
     let mut lines = weak.until("bestmove");

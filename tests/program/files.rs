@@ -256,9 +256,10 @@ fn one_program_at_a_time_writes_a_file() {
         let before = fs::read(path).unwrap();
         let held = File::open(path).unwrap();
         held.lock().unwrap();
-        let output = match path == &out {
-            true => scorn(analyze(&epd, path)),
-            false => visit(),
+        let output = if path == &out {
+            scorn(analyze(&epd, path))
+        } else {
+            visit()
         };
         assert!(error(&output).contains("another program is writing"));
         let forced = dataset(

@@ -571,9 +571,12 @@ fn ahead(fen: &str) -> i32 {
     let board = fen.split(' ').next().unwrap();
     let pieces = board.chars().filter(|piece| piece.is_alphabetic());
     let black: i32 = pieces
-        .map(|piece| match piece.is_lowercase() {
-            true => worth(piece),
-            false => -worth(piece),
+        .map(|piece| {
+            if piece.is_lowercase() {
+                worth(piece)
+            } else {
+                -worth(piece)
+            }
         })
         .sum();
     match fen.split(' ').nth(1) {
@@ -599,9 +602,10 @@ fn expected(fen: &str, deficit: i32, rating: u32) -> Option<String> {
         _ => return Some("odds given: OpeningVariety 2, ScLimit 200".to_owned()),
     };
     let model = format!("OpponentWeights <built in human {person}>");
-    let (large, varied) = match are_large {
-        true => (" + large odds given", format!("{model}, OpeningVariety 8")),
-        false => ("", format!("OpeningVariety 3.5, {model}")),
+    let (large, varied) = if are_large {
+        (" + large odds given", format!("{model}, OpeningVariety 8"))
+    } else {
+        ("", format!("OpeningVariety 3.5, {model}"))
     };
     Some(format!(
         "odds given + known opponent{large}: {varied}, ScLimit 28, WeightsFile <built in odds>"

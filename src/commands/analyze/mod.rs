@@ -139,9 +139,10 @@ impl AnalyzeArgs {
                 "{}: --html and --annotate need games, not positions",
                 path.display()
             );
-            match is_games {
-                true => args.pgn.push(path),
-                false => args.epd.push(path),
+            if is_games {
+                args.pgn.push(path);
+            } else {
+                args.epd.push(path);
             }
         }
         if let (Some(games), Some(positions)) = (args.pgn.first(), args.epd.first()) {
@@ -274,9 +275,10 @@ fn analyze(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
     let _ = interrupt::catch(move || signal.stop(), move || left.remove());
     let pages = Pages::create(args, &inputs, &unfinished)?;
     let writer = ResultOutput::new(args, &inputs)?;
-    let opponents = match args.is_reviewed() {
-        true => Opponents::new(player.clone(), Arc::clone(load)),
-        false => None,
+    let opponents = if args.is_reviewed() {
+        Opponents::new(player.clone(), Arc::clone(load))
+    } else {
+        None
     };
     // Reviews need the model for likely mistakes, too, whatever the searches use.
     let idle = match &opponents {
@@ -416,9 +418,10 @@ fn search_settings(limits: &Limits, options: &Options, has_models: bool) -> Stri
         .map(|time| format!("{} ms", time.as_millis()));
     let limits: Vec<String> = nodes.into_iter().chain(time).collect();
     let is_practical = has_practical_search(options);
-    let contempt = match is_practical {
-        true => format!("ScLimit {}", options.sc_limit),
-        false => "plain PUCT".to_owned(),
+    let contempt = if is_practical {
+        format!("ScLimit {}", options.sc_limit)
+    } else {
+        "plain PUCT".to_owned()
     };
     let named = opponent::Role::Opponent.weights(options);
     let players = named.map_or_else(

@@ -83,9 +83,10 @@ pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
         DatasetCommand::Search(args) => print_positions(search::run(args, options, load)?)?,
         DatasetCommand::Stats(args) => {
             let counts = count(&args.inputs)?;
-            match args.json {
-                true => print_line!("{}", object(&counts)),
-                false => print_line!("{}", table(&counts).trim_end()),
+            if args.json {
+                print_line!("{}", object(&counts));
+            } else {
+                print_line!("{}", table(&counts).trim_end());
             }
         }
     }

@@ -113,9 +113,10 @@ mod tests {
     impl Write for Counting {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.writes += 1;
-            match self.fails {
-                true => Err(io::Error::other("the disk is full")),
-                false => Ok(bytes.len()),
+            if self.fails {
+                Err(io::Error::other("the disk is full"))
+            } else {
+                Ok(bytes.len())
             }
         }
 

@@ -43,9 +43,10 @@ pub fn run(args: &TablesArgs) -> Result<(u64, u64)> {
     let mut left_out = 0;
     for next in records.positions() {
         let (mut record, position) = next?;
-        match tables::apply(&mut record, &position, &tables) {
-            true => writer.write(&record)?,
-            false => left_out += 1,
+        if tables::apply(&mut record, &position, &tables) {
+            writer.write(&record)?;
+        } else {
+            left_out += 1;
         }
         bar.inc(1);
     }

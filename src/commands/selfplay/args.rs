@@ -175,9 +175,10 @@ impl SelfplayArgs {
     /// The training data to write besides games.
     pub(super) fn training_output(&self) -> TrainingOutput {
         TrainingOutput {
-            records: self.records.then_some(match self.record_policy {
-                true => MoveTarget::Policy,
-                false => MoveTarget::Visits,
+            records: self.records.then_some(if self.record_policy {
+                MoveTarget::Policy
+            } else {
+                MoveTarget::Visits
             }),
             chunks: self.chunks.then_some(self.chunk_version),
             sides: self.record_side.sides(),
@@ -272,8 +273,9 @@ fn rule_error(error: RuleError) -> String {
 }
 
 fn up_to_1<R>(rule: R, value: f64) -> Result<R, String> {
-    match value <= 1.0 {
-        true => Ok(rule),
-        false => Err(format!("{value} is above 1, the value of a sure win")),
+    if value <= 1.0 {
+        Ok(rule)
+    } else {
+        Err(format!("{value} is above 1, the value of a sure win"))
     }
 }

@@ -93,9 +93,10 @@ impl RunObserver for Display {
     }
 
     fn note(&mut self, text: &str) {
-        match self.bar.is_hidden() {
-            true => eprint_line(text),
-            false => self.bar.println(text),
+        if self.bar.is_hidden() {
+            eprint_line(text);
+        } else {
+            self.bar.println(text);
         }
     }
 }

@@ -143,9 +143,10 @@ fn balance(args: &SelfplayArgs, plan: &mut Plan) -> Result<Option<Controller>> {
         "with --balance both sides must have the same ScLimit and the same number of nodes"
     );
     ensure!(limit >= 0, "--balance needs a positive ScLimit");
-    let start = match first.options.is_plain_puct() {
-        true => FIRST_LIMIT,
-        false => limit as u32,
+    let start = if first.options.is_plain_puct() {
+        FIRST_LIMIT
+    } else {
+        limit as u32
     };
     let goal = Goal {
         target,

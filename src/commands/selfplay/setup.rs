@@ -127,9 +127,10 @@ fn sides(args: &SelfplayArgs, layers: &Layers) -> Result<[Options; 2]> {
 /// The players with these options and their networks.
 fn players(args: &SelfplayArgs, sides: [Options; 2], load: &Load) -> Result<[Contestant; 2]> {
     let networks = networks(&sides, load)?;
-    let names = match sides[0] == sides[1] {
-        true => ["Scorn", "Scorn"],
-        false => ["Scorn A", "Scorn B"],
+    let names = if sides[0] == sides[1] {
+        ["Scorn", "Scorn"]
+    } else {
+        ["Scorn A", "Scorn B"]
     };
     let player = |name, options: Options, networks| {
         let nodes = nodes(args, &options);
@@ -179,9 +180,10 @@ fn networks(sides: &[Options; 2], load: &Load) -> Result<[Networks; 2]> {
     let networks_of = |options: &Options| Networks::load(options, |role| load(options, role));
     let [a, b] = &sides;
     let first = networks_of(a)?;
-    let second = match opponent::are_same(a, b) {
-        true => first.clone(),
-        false => networks_of(b)?,
+    let second = if opponent::are_same(a, b) {
+        first.clone()
+    } else {
+        networks_of(b)?
     };
     Ok([first, second])
 }
@@ -206,12 +208,11 @@ impl OpenTables {
 }
 
 fn terms(args: &SelfplayArgs, options: &Options, opened: &mut OpenTables) -> Result<Terms> {
-    let tables = match args.adjudicate_syzygy {
-        true => {
-            let tables = opened.get(&options.syzygy_path)?;
-            Some(tables.context("--adjudicate-syzygy needs SyzygyPath")?)
-        }
-        false => None,
+    let tables = if args.adjudicate_syzygy {
+        let tables = opened.get(&options.syzygy_path)?;
+        Some(tables.context("--adjudicate-syzygy needs SyzygyPath")?)
+    } else {
+        None
     };
     Ok(Terms {
         rules: Rules {

@@ -30,12 +30,13 @@ impl FolderFiles {
     /// When the folder cannot be read or has none, or the list of a part is damaged.
     pub(super) fn of(folder: &Path) -> Result<FolderFiles> {
         let found = files::of_folder(folder, &ENDINGS);
-        let files = match folder.join(UNFINISHED).is_dir() {
-            true => found.context(
-                "no part of this self-play run is complete: continue it with --resume, or use a smaller \
-                 --games-per-file",
-            ),
-            false => found,
+        let files = if folder.join(UNFINISHED).is_dir() {
+            found.context(
+            "no part of this self-play run is complete: continue it with --resume, or use a smaller \
+             --games-per-file",
+        )
+        } else {
+            found
         }?;
         let Some(known) = store::listed_files(folder)? else {
             return Ok(FolderFiles {

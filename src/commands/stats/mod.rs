@@ -273,19 +273,18 @@ fn count(path: &Path, judge: Option<&Judge>, deep_sample: usize) -> Result<Count
         sample: PositionSample::new(deep_sample, SAMPLE_SEED),
         misjudged: Misjudged::default(),
     };
-    let files = match path.is_dir() {
-        true => {
-            counted.path = controllers_path(path)?;
-            let found = FolderFiles::of(path)?;
-            for file in found.foreign {
-                terminal::eprint_line(format_args!(
-                    "scorn: {} belongs to no part of this self-play run: left out",
-                    file.display()
-                ));
-            }
-            found.files
+    let files = if path.is_dir() {
+        counted.path = controllers_path(path)?;
+        let found = FolderFiles::of(path)?;
+        for file in found.foreign {
+            terminal::eprint_line(format_args!(
+                "scorn: {} belongs to no part of this self-play run: left out",
+                file.display()
+            ));
         }
-        false => vec![path.to_owned()],
+        found.files
+    } else {
+        vec![path.to_owned()]
     };
     let mut limits: BTreeSet<u64> = BTreeSet::new();
     for file in &files {

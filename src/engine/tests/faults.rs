@@ -52,9 +52,10 @@ fn an_evaluation_that_fails_or_panics_costs_no_answer() {
             for at in [0, 1, 2, 3, 5, 8, 13] {
                 let load: Load = Arc::new(move |options: &Options, _: Role| {
                     let is_stand_in = ["sparse", "rten"].contains(&&*options.backend);
-                    Ok(match is_stand_in {
-                        true => Arc::new(HashEvaluator) as Arc<dyn Evaluator>,
-                        false => Arc::new(Faulty::new(fault, at)),
+                    Ok(if is_stand_in {
+                        Arc::new(HashEvaluator) as Arc<dyn Evaluator>
+                    } else {
+                        Arc::new(Faulty::new(fault, at))
                     })
                 });
                 let (mut engine, memory, ended) = engine(load);

@@ -399,22 +399,21 @@ fn finish(
     original: &[u8],
     changed: bool,
 ) -> OnnxModel {
-    found.bytes = match changed {
-        false => original.to_vec(),
-        true => {
-            let metadata_entry = found.tensor_metadata();
-            model
-                .metadata_props
-                .retain(|entry| metadata_entry.iter().all(|(key, _)| *key != entry.key()));
-            let entry = |(key, value): (&str, String)| StringStringEntry {
-                key: Some(key.to_owned()),
-                value: Some(value),
-            };
-            model
-                .metadata_props
-                .extend(metadata_entry.into_iter().map(entry));
-            model.encode_to_vec()
-        }
+    found.bytes = if !changed {
+        original.to_vec()
+    } else {
+        let metadata_entry = found.tensor_metadata();
+        model
+            .metadata_props
+            .retain(|entry| metadata_entry.iter().all(|(key, _)| *key != entry.key()));
+        let entry = |(key, value): (&str, String)| StringStringEntry {
+            key: Some(key.to_owned()),
+            value: Some(value),
+        };
+        model
+            .metadata_props
+            .extend(metadata_entry.into_iter().map(entry));
+        model.encode_to_vec()
     };
     found
 }
@@ -427,13 +426,15 @@ fn no_tensor(role: &'static str, expected: &[&Naming], tensors: &[ValueInfo]) ->
     NetError::NoTensor {
         role,
         expected: wanted.join("' or '"),
-        found: match names.is_empty() {
-            true => "none".to_owned(),
-            false => names.join(", "),
+        found: if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
         },
-        hint: match entries.is_empty() {
-            true => String::new(),
-            false => format!("; its metadata can name another: {}", entries.join(" or ")),
+        hint: if entries.is_empty() {
+            String::new()
+        } else {
+            format!("; its metadata can name another: {}", entries.join(" or "))
         },
     }
 }

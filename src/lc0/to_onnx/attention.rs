@@ -97,11 +97,11 @@ impl Emitter {
             let tokens = self.tokens("/embedding/stem", &features, stem.filters());
             return self.dense_activated("/embedding", &tokens, &body.embedding, activation);
         }
-        let last = match self.graph.is_for_kernels() {
-            true => planes,
-            false => self
-                .graph
-                .transpose("/embedding/squares", &planes, &[0, 2, 3, 1]),
+        let last = if self.graph.is_for_kernels() {
+            planes
+        } else {
+            self.graph
+                .transpose("/embedding/squares", &planes, &[0, 2, 3, 1])
         };
         let squares = self
             .graph
@@ -446,12 +446,11 @@ impl Emitter {
         (alpha, epsilon): (f32, f32),
     ) -> Result<GraphValue, NetError> {
         let dense1 = format!("{name}/dense1");
-        let hidden = match self.graph.is_for_kernels() {
-            true => self.dense_activated(&dense1, x, &ffn.dense1, activation)?,
-            false => {
-                let hidden = self.body_dense(&dense1, x, &ffn.dense1, 1.0)?;
-                self.graph.activation(&dense1, hidden, activation)
-            }
+        let hidden = if self.graph.is_for_kernels() {
+            self.dense_activated(&dense1, x, &ffn.dense1, activation)?
+        } else {
+            let hidden = self.body_dense(&dense1, x, &ffn.dense1, 1.0)?;
+            self.graph.activation(&dense1, hidden, activation)
         };
         let layer = LastLayer {
             dense: (&format!("{name}/dense2"), &ffn.dense2),

@@ -102,9 +102,10 @@ impl Emitter {
         features: &BodyOutput,
     ) -> Result<[GraphValue; 2], NetError> {
         // In networks older than attention bodies, attention policies had an activation of their own.
-        let activation = match self.format.structure.is_attention() {
-            true => self.format.default_activation,
-            false => Activation::Selu,
+        let activation = if self.format.structure.is_attention() {
+            self.format.default_activation
+        } else {
+            Activation::Selu
         };
         let tokens = self.tokens("/policy/board", features, head.embedding.inputs);
         let mut x =

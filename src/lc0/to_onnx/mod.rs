@@ -140,12 +140,13 @@ fn empty_graph(options: &ConvertOptions, quantization: &Quantization) -> Graph {
 
 /// The bytes of the model, unless they are too many for protobuf.
 fn encode(model: &ModelProto) -> Result<Vec<u8>, NetError> {
-    match model.encoded_len() > MAX_MODEL_BYTES {
-        false => Ok(model.encode_to_vec()),
-        true => Err(NetError::TooLarge {
+    if model.encoded_len() <= MAX_MODEL_BYTES {
+        Ok(model.encode_to_vec())
+    } else {
+        Err(NetError::TooLarge {
             what: "the ONNX model (a 16-bit data type halves it)",
             limit: MAX_MODEL_BYTES as u64,
-        }),
+        })
     }
 }
 
@@ -204,17 +205,17 @@ impl Emitter {
         options: &ConvertOptions,
     ) -> Result<OnnxModel, NetError> {
         let input = tensor_name::INPUT.to_owned();
-        let planes = match self.graph.is_for_kernels() {
-            false => self.graph.input(&input, options.batch, &[PLANES, 8, 8]),
-            true => self.graph.raw_input(&input, options.batch, &[8, 8, PLANES]),
+        let planes = if !self.graph.is_for_kernels() {
+            self.graph.input(&input, options.batch, &[PLANES, 8, 8])
+        } else {
+            self.graph.raw_input(&input, options.batch, &[8, 8, PLANES])
         };
         let features = self.body(&architecture.body, planes)?;
-        let (policy, kernels) = match self.graph.is_for_kernels() {
-            false => (self.policy(&architecture.policy, &features)?, None),
-            true => {
-                let (policy, kernels) = self.raw_policy(&architecture.policy, &features)?;
-                (policy, Some(kernels))
-            }
+        let (policy, kernels) = if !self.graph.is_for_kernels() {
+            (self.policy(&architecture.policy, &features)?, None)
+        } else {
+            let (policy, kernels) = self.raw_policy(&architecture.policy, &features)?;
+            (policy, Some(kernels))
         };
         let (wdl, value) = self.value(&architecture.value, &features)?;
         let mlh = match &architecture.moves_left {
@@ -247,9 +248,10 @@ impl Emitter {
         tower: &Tower<'_>,
         planes: GraphValue,
     ) -> Result<BodyOutput, NetError> {
-        Ok(match self.graph.is_for_kernels() {
-            true => BodyOutput::Squares(self.tower_of_squares(tower, planes)?),
-            false => BodyOutput::Board(self.tower(tower, planes)?),
+        Ok(if self.graph.is_for_kernels() {
+            BodyOutput::Squares(self.tower_of_squares(tower, planes)?)
+        } else {
+            BodyOutput::Board(self.tower(tower, planes)?)
         })
     }
 

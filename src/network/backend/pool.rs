@@ -546,11 +546,10 @@ const ROUNDING: f32 = 0.03;
 
 /// What to do if too little memory is why an evaluation failed with this message; may be empty.
 fn memory_hint(message: &str) -> &'static str {
-    match is_out_of_memory(message) {
-        true => {
-            "; there is too little memory for such batches: lower MinibatchSize, or BackendOptions batch"
-        }
-        false => "",
+    if is_out_of_memory(message) {
+        "; there is too little memory for such batches: lower MinibatchSize, or BackendOptions batch"
+    } else {
+        ""
     }
 }
 
@@ -654,9 +653,10 @@ mod tests {
             let _ = self.ends.lock().recv();
             outputs.policy = vec![0.0; *size * POLICY_SIZE];
             outputs.value = vec![0.0; *size];
-            match self.fails {
-                true => Err("Failed to allocate memory for requested buffer".into()),
-                false => Ok(()),
+            if self.fails {
+                Err("Failed to allocate memory for requested buffer".into())
+            } else {
+                Ok(())
             }
         }
 

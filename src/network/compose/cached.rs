@@ -73,9 +73,10 @@ impl NetworkSettings {
 
     /// Applies them to a backend.
     pub fn over(&self, backend: Arc<dyn Evaluator>) -> Arc<dyn Evaluator> {
-        match *self == NetworkSettings::NONE {
-            true => backend,
-            false => Arc::new(CachedEvaluator::new(backend, self)),
+        if *self == NetworkSettings::NONE {
+            backend
+        } else {
+            Arc::new(CachedEvaluator::new(backend, self))
         }
     }
 
@@ -109,9 +110,10 @@ impl CachedEvaluator {
         );
         let other_view = View {
             swap_colors: view.swap_colors || settings.swap_colors && sees_colors,
-            reads: match has_cache {
-                true => view.reads.within(settings.cache_history),
-                false => view.reads,
+            reads: if has_cache {
+                view.reads.within(settings.cache_history)
+            } else {
+                view.reads
             },
             ..*view
         };

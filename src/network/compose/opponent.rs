@@ -77,9 +77,12 @@ impl Networks {
         options: &Options,
         evaluator: impl Fn(Role) -> anyhow::Result<Arc<dyn Evaluator>>,
     ) -> anyhow::Result<Networks> {
-        let other = |role: Role| match role.is_wanted(options) {
-            true => evaluator(role).context(role.option()).map(Some),
-            false => Ok(None),
+        let other = |role: Role| {
+            if role.is_wanted(options) {
+                evaluator(role).context(role.option()).map(Some)
+            } else {
+                Ok(None)
+            }
         };
         Ok(Networks {
             main: evaluator(Role::Main)?,
@@ -236,12 +239,13 @@ mod tests {
                 let (moves, policy) = batch.policy_mut(index);
                 policy.copy_from_slice(&self.policy(moves.len()));
             }
-            match self.breaks {
-                true => Err(EvaluateError::NotFinite {
+            if self.breaks {
+                Err(EvaluateError::NotFinite {
                     network: format!("fake {}", self.ratio),
                     output: "policy".into(),
-                }),
-                false => Ok(()),
+                })
+            } else {
+                Ok(())
             }
         }
         fn info(&self) -> Info {
@@ -323,9 +327,10 @@ mod tests {
             let evaluator = against(&main, &opponent, "1", contempt_side);
             let evaluated = evaluate(&*evaluator, &games()).unwrap();
             for (game, Evaluation { value, priors, .. }) in games().iter().zip(&evaluated) {
-                let expected = match game.position().turn() == theirs {
-                    true => opponent.policy(priors.len()),
-                    false => main.policy(priors.len()),
+                let expected = if game.position().turn() == theirs {
+                    opponent.policy(priors.len())
+                } else {
+                    main.policy(priors.len())
                 };
                 assert_close(priors, expected);
                 assert_eq!(value.wl, WL);

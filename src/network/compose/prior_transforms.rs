@@ -138,9 +138,10 @@ mod tests {
 
         fn add(&self, position: &mut EvalPosition<'_>, batch: &mut Batch) -> Added {
             let line = position.line();
-            match self.at_once {
-                true => Added::Computed(Value::default()),
-                false => Added::Queued(self.view().queue(line, position.moves(), batch)),
+            if self.at_once {
+                Added::Computed(Value::default())
+            } else {
+                Added::Queued(self.view().queue(line, position.moves(), batch))
             }
         }
 

@@ -69,9 +69,10 @@ fn run_on_worker_threads(networks: &[&Arc<dyn Evaluator>], work: &mut (dyn FnMut
 
 /// Evaluates the positions of a sub-batch, if there are any.
 fn evaluate_part(evaluator: &dyn Evaluator, part: &mut SubBatch) -> Result<(), EvaluateError> {
-    match part.batch.is_empty() {
-        true => Ok(()),
-        false => evaluator.evaluate(&mut part.batch),
+    if part.batch.is_empty() {
+        Ok(())
+    } else {
+        evaluator.evaluate(&mut part.batch)
     }
 }
 

@@ -200,7 +200,7 @@ mod tests {
                 match SCALAR_PLANES.iter().position(|&plane| plane == index) {
                     // Which squares of a plane are set does not matter where the plane holds 0.
                     Some(place) => {
-                        assert_eq!(f64::from(planes.scalars[place]), value, "{id} {index}")
+                        assert_eq!(f64::from(planes.scalars[place]), value, "{id} {index}");
                     }
                     None => assert_eq!(mask, squares, "{id} plane {index}"),
                 }

@@ -221,9 +221,10 @@ fn en_passant_file(ply: &Ply, set_up: bool) -> Option<u32> {
 /// The square behind a pawn that has just made a double step, where lc0 records it: if a pawn can capture it
 /// pseudo-legally, or if a FEN says so.
 pub(super) fn recorded_en_passant(ply: &Ply, set_up: bool) -> Option<Square> {
-    match set_up {
-        true => ply.position.maybe_ep_square(),
-        false => ply.position.pseudo_legal_ep_square(),
+    if set_up {
+        ply.position.maybe_ep_square()
+    } else {
+        ply.position.pseudo_legal_ep_square()
     }
 }
 

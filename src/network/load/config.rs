@@ -62,7 +62,7 @@ impl ReplacedBackend {
         let options = BackendOptions::parse(&self.options)?;
         match factory.info().kind {
             BackendKind::Device { .. } if !is_automatic => {
-                factory.info().check_settings(&options)?
+                factory.info().check_settings(&options)?;
             }
             BackendKind::Device { .. } | BackendKind::Choice => {
                 check_settings_of_any(auto::INFO.name, &options, backend::BACKENDS)?;

@@ -185,9 +185,10 @@ impl ParsedNetwork {
         let name = path.file_name().unwrap_or(path.as_os_str());
         Ok(ParsedNetwork {
             name: name.to_string_lossy().into_owned(),
-            contents: match is_onnx(&path) {
-                true => Contents::Onnx(lc0::read_file(&path)?.into()),
-                false => Contents::Lc0(Box::new(Net::load(&path)?)),
+            contents: if is_onnx(&path) {
+                Contents::Onnx(lc0::read_file(&path)?.into())
+            } else {
+                Contents::Lc0(Box::new(Net::load(&path)?))
             },
             path,
         })
@@ -257,9 +258,10 @@ pub fn file_of(weights: &str) -> Result<PathBuf, WeightsError> {
         path => {
             refuse_unknown_built_in(path)?;
             let file = PathBuf::from(path);
-            match path.contains(char::REPLACEMENT_CHARACTER) && !file.exists() {
-                true => Err(WeightsError::NotUtf8(path.to_owned())),
-                false => Ok(file),
+            if path.contains(char::REPLACEMENT_CHARACTER) && !file.exists() {
+                Err(WeightsError::NotUtf8(path.to_owned()))
+            } else {
+                Ok(file)
             }
         }
     }
@@ -278,9 +280,10 @@ pub fn discovered(path: &Path) -> Result<PathBuf, WeightsError> {
 
 /// Checks that a name that is none of a network inside the program is not meant for one.
 fn refuse_unknown_built_in(name: &str) -> Result<(), WeightsError> {
-    match built_in::is_wrong_name(name) {
-        true => Err(WeightsError::WrongBuiltIn(name.to_owned())),
-        false => Ok(()),
+    if built_in::is_wrong_name(name) {
+        Err(WeightsError::WrongBuiltIn(name.to_owned()))
+    } else {
+        Ok(())
     }
 }
 
@@ -362,9 +365,12 @@ fn candidates(folder: &Path) -> Vec<(SystemTime, PathBuf)> {
             .iter()
             .any(|ending| name.ends_with(ending))
     });
-    let networks = networks.filter(|entry| match is_onnx(&entry.path()) {
-        true => lc0::begins_like_onnx(&entry.path()),
-        false => Net::begins_like_one(&entry.path()),
+    let networks = networks.filter(|entry| {
+        if is_onnx(&entry.path()) {
+            lc0::begins_like_onnx(&entry.path())
+        } else {
+            Net::begins_like_one(&entry.path())
+        }
     });
     let dated = networks.filter_map(|entry| {
         // Of a link, the date of the file that it names.

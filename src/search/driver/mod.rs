@@ -66,9 +66,10 @@ pub fn run(
     }
     let error = search.error.lock().take();
     let is_damaged = search.is_damaged.load(Ordering::Relaxed);
-    let outcome = match is_damaged {
-        true => catch_unwind(AssertUnwindSafe(|| progress_reporter.conclude())).unwrap_or_default(),
-        false => progress_reporter.conclude(),
+    let outcome = if is_damaged {
+        catch_unwind(AssertUnwindSafe(|| progress_reporter.conclude())).unwrap_or_default()
+    } else {
+        progress_reporter.conclude()
     };
     let result = match (error, outcome) {
         (None, Some(outcome)) => Ok(outcome),
@@ -120,10 +121,7 @@ impl<'a> Search<'a> {
         let max_time = job.limits.max_time();
         let is_short = max_time.is_some_and(|time| time <= MIN_TIME_FOR_HELPERS);
         let is_quick = params.computes_at_once() && is_short;
-        let threads = match is_quick {
-            true => 1,
-            false => params.threads(),
-        };
+        let threads = if is_quick { 1 } else { params.threads() };
         let nodes = job.limits.nodes;
         let refines_none = nodes.is_some_and(|nodes| !params.may_refine(nodes));
         let is_light = is_quick || params.computes_at_once() && refines_none;

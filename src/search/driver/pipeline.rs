@@ -136,9 +136,10 @@ impl<'a, 'b> Pipeline<'a, 'b> {
     /// Nothing is selected yet.
     pub fn new(search: &'a Search<'b>) -> Pipeline<'a, 'b> {
         // A batch more on the way to a device would be selected without the results of one more.
-        let spare = match search.params.computes_at_once() {
-            true => search.threads.div_ceil(THREADS_PER_SPARE_PACKET),
-            false => 0,
+        let spare = if search.params.computes_at_once() {
+            search.threads.div_ceil(THREADS_PER_SPARE_PACKET)
+        } else {
+            0
         };
         let mut shared = search.shared.lock();
         let packet = |number| {
@@ -210,9 +211,10 @@ impl Owner<Box<Packet>> for Pipeline<'_, '_> {
         }
         for mut packet in turn.finished.drain(..) {
             // What it holds already is to be evaluated in any case.
-            match packet.wants_more && packet.select(search, shared) {
-                true => turn.prepared.push(packet),
-                false => turn.resting.push(packet),
+            if packet.wants_more && packet.select(search, shared) {
+                turn.prepared.push(packet);
+            } else {
+                turn.resting.push(packet);
             }
         }
         // Where one packet finds nothing, another would not either.
@@ -222,9 +224,10 @@ impl Owner<Box<Packet>> for Pipeline<'_, '_> {
             && let Some(mut packet) = turn.resting.pop()
         {
             turn.has_more = packet.select(search, shared);
-            match turn.has_more {
-                true => turn.prepared.push(packet),
-                false => turn.resting.push(packet),
+            if turn.has_more {
+                turn.prepared.push(packet);
+            } else {
+                turn.resting.push(packet);
             }
         }
         turn.has_more &= !turn.resting.is_empty();

@@ -32,12 +32,11 @@ impl LegacyManager {
     /// The factor on the share of the next move.
     fn bonus(&self, ply: u32) -> f64 {
         let parameters = &self.parameters;
-        match self.is_first {
-            true => {
-                let book = f64::from(ply.min(MAX_BOOK_PLIES)) * parameters.book_ply_bonus;
-                1.0 + parameters.first_move_bonus + book
-            }
-            false => 1.0,
+        if self.is_first {
+            let book = f64::from(ply.min(MAX_BOOK_PLIES)) * parameters.book_ply_bonus;
+            1.0 + parameters.first_move_bonus + book
+        } else {
+            1.0
         }
     }
 }

@@ -146,9 +146,10 @@ impl ClockState {
     /// rises again.
     fn emergency(&self) -> f64 {
         let part = self.remaining() * EMERGENCY_PART;
-        match self.increment.is_zero() {
-            true => part,
-            false => part.min(self.gain().max(0.0) * REFILL_PART),
+        if self.increment.is_zero() {
+            part
+        } else {
+            part.min(self.gain().max(0.0) * REFILL_PART)
         }
     }
 
@@ -169,9 +170,10 @@ impl ClockState {
     /// Factor on a share of the time for `moves` moves. Pondering does not add increments; counting it on them would
     /// overdraw the clock.
     fn ponder_factor(&self, moves: f64) -> f64 {
-        match self.ponder {
-            true => 1.0 + PONDER_PART * self.usable(moves) / self.total(moves).max(1e-3),
-            false => 1.0,
+        if self.ponder {
+            1.0 + PONDER_PART * self.usable(moves) / self.total(moves).max(1e-3)
+        } else {
+            1.0
         }
     }
 
@@ -186,10 +188,10 @@ impl ClockState {
     fn expected_moves(&self, midpoint: f64, steepness: f64) -> f64 {
         let played = f64::from(self.ply) / 2.0;
         let bend = 1.0 + 2.0 * (played / midpoint).powf(steepness);
-        let estimate = match bend.is_finite() {
-            true => midpoint * bend.powf(1.0 / steepness) - played,
-            // The limit for very long games.
-            false => played * (2.0_f64.powf(1.0 / steepness) - 1.0),
+        let estimate = if bend.is_finite() {
+            midpoint * bend.powf(1.0 / steepness) - played
+        } else {
+            played * (2.0_f64.powf(1.0 / steepness) - 1.0)
         };
         match self.moves_to_go {
             Some(moves) => estimate.min(f64::from(moves.max(1))),

@@ -38,9 +38,10 @@ impl TimeManager for SimpleManager {
         let usable = clock.usable(moves);
         let increment = clock.increment.as_secs_f64() * parameters.time_factor;
         let increment = increment * usable / clock.remaining().max(1e-3);
-        let bonus = match self.is_first {
-            true => 1.0 + parameters.opening_bonus_pct / 100.0,
-            false => 1.0,
+        let bonus = if self.is_first {
+            1.0 + parameters.opening_bonus_pct / 100.0
+        } else {
+            1.0
         };
         let factor = f64::from(clock.slowmover) * clock.ponder_factor(moves) * bonus;
         let share = usable * (percent / 100.0).max(even) + increment;

@@ -94,11 +94,12 @@ impl TimeManager for SmoothManager {
         let deposit = if moves > 1.0 { deposit.max(0.0) } else { 0.0 };
         let factor = f64::from(clock.slowmover) * clock.ponder_factor(moves);
         let budget = (time_worth - deposit) / self.use_of_time * factor;
-        let max_time = match moves > 1.0 {
-            true => clock
+        let max_time = if moves > 1.0 {
+            clock
                 .max_time(moves)
-                .min(clock.remaining() * parameters.max_move_budget),
-            false => clock.max_time(moves),
+                .min(clock.remaining() * parameters.max_move_budget)
+        } else {
+            clock.max_time(moves)
         };
         let budget = budget.min(max_time);
         self.bank = Some(bank + deposit);

@@ -257,9 +257,10 @@ impl Tree {
         if node.has_record() || node.n_edges != edges.len {
             return;
         }
-        let kept = match id == self.root {
-            true => usize::from(node.n_edges),
-            false => usize::from(node.n_children),
+        let kept = if id == self.root {
+            usize::from(node.n_edges)
+        } else {
+            usize::from(node.n_children)
         };
         let mut refined: Vec<Edge> = self.edges.get(edges).iter().collect();
         for (place, edge) in self.edges(&node).iter().take(kept).enumerate() {

@@ -98,9 +98,10 @@ impl<'a> CopyRule<'a> {
     fn copies(&self, tree: &Tree, id: NodeId) -> bool {
         // A visit adds hardly ever more than one node, and often none.
         let nodes = tree.node_count().min(tree.node(id).n as usize);
-        let most = match tree.memory() >= self.crowded_bytes {
-            true => self.max_nodes_when_crowded,
-            false => self.max_nodes,
+        let most = if tree.memory() >= self.crowded_bytes {
+            self.max_nodes_when_crowded
+        } else {
+            self.max_nodes
         };
         nodes as f64 <= most
     }
@@ -173,9 +174,10 @@ fn subtree(
     if source_tree == SourceTree::Consumed {
         fresh.shared_values = std::mem::take(&mut tree.shared_values);
     }
-    Some(match is_copied && has_visits(&fresh) {
-        true => fresh,
-        false => Tree::new(history.clone(), fresh.rule.take()),
+    Some(if is_copied && has_visits(&fresh) {
+        fresh
+    } else {
+        Tree::new(history.clone(), fresh.rule.take())
     })
 }
 
@@ -259,9 +261,10 @@ fn take_cached(
     }
     // A source that is not kept: no history leads to the rest of it, or it would not stay in the cache, and there may
     // be no memory for both.
-    let source_tree = match is_root || cached.memory() > room {
-        true => SourceTree::Consumed,
-        false => SourceTree::Kept,
+    let source_tree = if is_root || cached.memory() > room {
+        SourceTree::Consumed
+    } else {
+        SourceTree::Kept
     };
     let copied = subtree(cached, id, history, source_tree, copy_rule);
     match (copied, source_tree) {
@@ -312,9 +315,12 @@ pub(in crate::search) fn find_for(
     history: &History,
     root_moves: &[PackedMove],
 ) -> Option<NodeId> {
-    let searched = |&id: &NodeId| match id == tree.root {
-        true => &tree.root_moves[..],
-        false => &[],
+    let searched = |&id: &NodeId| {
+        if id == tree.root {
+            &tree.root_moves[..]
+        } else {
+            &[]
+        }
     };
     find(tree, history).filter(|id| searched(id) == root_moves)
 }
@@ -892,9 +898,10 @@ mod tests {
             let mut tree = searched(3000).0.tree;
             let next = main_line(&tree, 1).remove(0);
             let before = tree.node_count();
-            let visits = match in_analysis {
-                true => reroot_in_analysis(&mut tree, &next, None, &[], usize::MAX, rule),
-                false => reroot(&mut tree, &next, None, &[], rule),
+            let visits = if in_analysis {
+                reroot_in_analysis(&mut tree, &next, None, &[], usize::MAX, rule)
+            } else {
+                reroot(&mut tree, &next, None, &[], rule)
             };
             tree.assert_consistent();
             let cached = tree.tree_cache.iter().map(Tree::root_visits).sum::<u64>();
@@ -916,9 +923,12 @@ mod tests {
     #[test]
     fn a_tree_whose_root_was_moved_is_copied_by_the_next_search_of_the_same_position() {
         for in_analysis in [false, true] {
-            let again = |tree: &mut Tree, next: &History, rule| match in_analysis {
-                true => reroot_in_analysis(tree, next, None, &[], usize::MAX, rule),
-                false => reroot(tree, next, None, &[], rule),
+            let again = |tree: &mut Tree, next: &History, rule| {
+                if in_analysis {
+                    reroot_in_analysis(tree, next, None, &[], usize::MAX, rule)
+                } else {
+                    reroot(tree, next, None, &[], rule)
+                }
             };
             let mut tree = searched(3000).0.tree;
             let next = main_line(&tree, 1).remove(0);

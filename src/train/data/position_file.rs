@@ -33,9 +33,10 @@ pub(super) enum DrawnPosition {
 
 impl PositionFile {
     pub(super) fn open(path: &Path) -> Result<PositionFile> {
-        Ok(match is_searched(path)? {
-            true => PositionFile::Searched(SearchedFile::open(path)?),
-            false => PositionFile::Records(RecordFile::open(path)?),
+        Ok(if is_searched(path)? {
+            PositionFile::Searched(SearchedFile::open(path)?)
+        } else {
+            PositionFile::Records(RecordFile::open(path)?)
         })
     }
 

@@ -60,12 +60,13 @@ pub fn test_set<B: SampleBatch>(
     let (lengths, settings) = (searched.lengths()?, TargetSettings::for_tests(share));
     let marked = searched.held_out()?;
     let is_held_out = !marked.is_empty();
-    let tested: Vec<u64> = match is_held_out {
-        true => places(marked.len() as u64, count)
+    let tested: Vec<u64> = if is_held_out {
+        places(marked.len() as u64, count)
             .into_iter()
             .map(|at| marked[at as usize])
-            .collect(),
-        false => places(searched.count, count),
+            .collect()
+    } else {
+        places(searched.count, count)
     };
     let mut batches = Vec::new();
     for some in tested.chunks(TEST_BATCH) {

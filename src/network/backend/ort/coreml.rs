@@ -75,9 +75,10 @@ impl BackendFactory for CoreMl {
 
 impl OrtBackend for CoreMl {
     fn check_platform(&self) -> Result<(), String> {
-        match cfg!(target_vendor = "apple") {
-            true => Ok(()),
-            false => Err("Core ML is a part of Apple's systems; take Backend auto".to_owned()),
+        if cfg!(target_vendor = "apple") {
+            Ok(())
+        } else {
+            Err("Core ML is a part of Apple's systems; take Backend auto".to_owned())
         }
     }
 

@@ -124,12 +124,13 @@ impl OrtBackend for OnnxCpu {
 
 /// Refuses weights that ONNX Runtime cannot compute with on a processor.
 fn check_weights(model: &OnnxModel) -> Result<(), BackendSetupError> {
-    match model.is_bfloat16 {
-        true => Err(BackendSetupError::Unavailable(
-            "the network's weights are bfloat16, for NVIDIA GPUs; convert lc0's file with --data-type fp32"
-                .to_owned(),
-        )),
-        false => Ok(()),
+    if model.is_bfloat16 {
+        Err(BackendSetupError::Unavailable(
+        "the network's weights are bfloat16, for NVIDIA GPUs; convert lc0's file with --data-type fp32"
+            .to_owned(),
+    ))
+    } else {
+        Ok(())
     }
 }
 
@@ -159,9 +160,10 @@ impl ExecutionProvider for CpuProvider {
     /// Names its device, because a registered plug-in might take part otherwise. Products of 8 bits are exact on
     /// every processor; nothing else in a network is changed by that.
     fn configure(&self, builder: SessionBuilder, context: &SessionContext<'_>) -> Built {
-        let builder = match ByteProducts::detect().saturate() {
-            true => builder.with_precise_qmm()?,
-            false => builder,
+        let builder = if ByteProducts::detect().saturate() {
+            builder.with_precise_qmm()?
+        } else {
+            builder
         };
         builder.with_devices(devices(context.runtime, PROVIDER, None), None)
     }

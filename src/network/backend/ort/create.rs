@@ -371,11 +371,10 @@ fn is_about_memory(error: &LoadError) -> bool {
 fn memory_hint(info: &BackendInfo, message: &str) -> &'static str {
     let mut settings = info.settings.iter();
     let has_sessions = settings.any(|setting| setting.key == SESSIONS.key);
-    match has_sessions && is_out_of_memory(message) {
-        true => {
-            "; there is too little memory for all copies of the network: lower BackendOptions sessions or batch"
-        }
-        false => "",
+    if has_sessions && is_out_of_memory(message) {
+        "; there is too little memory for all copies of the network: lower BackendOptions sessions or batch"
+    } else {
+        ""
     }
 }
 

@@ -521,9 +521,10 @@ mod tests {
         ] {
             let mut plan = plan(&options("")).unwrap();
             fit(&mut plan, &model, &options("")).unwrap();
-            let per_session = match plan.settings.session_per_size {
-                true => plan.settings.batch_sizes.len(),
-                false => 1,
+            let per_session = if plan.settings.session_per_size {
+                plan.settings.batch_sizes.len()
+            } else {
+                1
             };
             assert_eq!(plan.max_sessions * per_session, copies);
             // Those of sizes that no search uses are not made, unless they are captured.

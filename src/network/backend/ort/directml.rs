@@ -76,9 +76,10 @@ impl BackendFactory for DirectMl {
 
 impl OrtBackend for DirectMl {
     fn check_platform(&self) -> Result<(), String> {
-        match cfg!(windows) {
-            true => Ok(()),
-            false => Err("DirectML is a part of Windows; take Backend auto".to_owned()),
+        if cfg!(windows) {
+            Ok(())
+        } else {
+            Err("DirectML is a part of Windows; take Backend auto".to_owned())
         }
     }
 

@@ -112,9 +112,10 @@ pub(super) fn is_own_checkout(folder: &Path) -> bool {
 /// The folder in which `runtime` is searched for: the program's among the user's data. `None` in a checkout, where
 /// the current one will do, and where there is no such thing.
 fn install_folder() -> Option<PathBuf> {
-    match is_own_checkout(Path::new(".")) {
-        true => None,
-        false => Some(dirs::data_local_dir()?.join("scorn")),
+    if is_own_checkout(Path::new(".")) {
+        None
+    } else {
+        Some(dirs::data_local_dir()?.join("scorn"))
     }
 }
 

@@ -98,9 +98,10 @@ impl BackendFactory for OpenVino {
     fn install_hint(&self, machine: &Machine) -> Option<InstallHint> {
         let runtime = machine.runtime.as_ref().ok();
         let is_useless = runtime.and_then(vendor_other_than_intel).is_some();
-        match is_useless {
-            true => None,
-            false => hint(runtime.map(Runtime::library), &machine.install_place()),
+        if is_useless {
+            None
+        } else {
+            hint(runtime.map(Runtime::library), &machine.install_place())
         }
     }
 }

@@ -84,13 +84,14 @@ fn only_inputs(session: &OrtSession, model: &OnnxModel) -> Result<(), String> {
     if let Some(legal) = &model.legal_moves {
         expected.extend([legal.entries.as_str(), legal.sharpness.as_str()]);
     }
-    match found == expected {
-        true => Ok(()),
-        false => Err(format!(
+    if found == expected {
+        Ok(())
+    } else {
+        Err(format!(
             "it has the inputs {}, but only {} is expected",
             found.join(", "),
             expected.join(", ")
-        )),
+        ))
     }
 }
 
@@ -178,9 +179,10 @@ fn with_threads(builder: SessionBuilder, threads: usize) -> Built {
 /// Has the device run everything, except the computation of shapes, which is left to the CPU.
 #[expect(clippy::result_large_err, reason = "ort's own error, once a session")]
 pub(super) fn only_on_device(builder: SessionBuilder, model: &OnnxModel) -> Built {
-    match model.computes_shapes {
-        true => Ok(builder),
-        false => builder.with_disable_cpu_fallback(),
+    if model.computes_shapes {
+        Ok(builder)
+    } else {
+        builder.with_disable_cpu_fallback()
     }
 }
 
@@ -298,15 +300,14 @@ impl PreparedInput {
         layout: PlaneLayout,
         model: &OnnxModel,
     ) -> Result<PreparedInput, String> {
-        let planes = match model.packed.is_some() {
-            false => {
-                let shape = [size, layout.planes, 8, 8];
-                PreparedPlanes::Floats(Tensor::new(allocator, shape).map_err(text)?)
-            }
-            true => PreparedPlanes::Packed(
+        let planes = if model.packed.is_none() {
+            let shape = [size, layout.planes, 8, 8];
+            PreparedPlanes::Floats(Tensor::new(allocator, shape).map_err(text)?)
+        } else {
+            PreparedPlanes::Packed(
                 Tensor::new(allocator, [size, layout.planes, 8]).map_err(text)?,
                 Tensor::new(allocator, [size, layout.scalar_planes.len()]).map_err(text)?,
-            ),
+            )
         };
         let moves = match &model.legal_moves {
             None => None,
@@ -338,12 +339,13 @@ impl PreparedInput {
         let sharpness = moves.sharpness.try_extract_tensor_mut::<f32>();
         sharpness.map_err(text)?.1.fill(rows.temperature().recip());
         let entries = moves.entries.try_extract_tensor_mut::<i16>();
-        match rows.write_moves(moves.slots, entries.map_err(text)?.1) {
-            true => Ok(()),
-            false => Err(format!(
+        if rows.write_moves(moves.slots, entries.map_err(text)?.1) {
+            Ok(())
+        } else {
+            Err(format!(
                 "a position has more than {} legal moves",
                 moves.slots
-            )),
+            ))
         }
     }
 
@@ -393,10 +395,7 @@ impl OnnxSession {
 
     /// The session for a batch size (0 for any), which is made if need be.
     fn open(&mut self, size: usize) -> Result<&mut OrtSession, String> {
-        let size = match self.has_session_per_size() {
-            true => size,
-            false => 0,
-        };
+        let size = if self.has_session_per_size() { size } else { 0 };
         let found = self.sessions.iter().position(|(of, _)| *of == size);
         let place = match found {
             Some(place) => place,

@@ -138,9 +138,10 @@ impl DeviceSession for CapturedSession {
 fn write(inputs: InputRows<'_>, slots: usize, buffers: &mut Buffers<'_>) -> Result<(), String> {
     inputs.write_packed(buffers.masks, buffers.scalars);
     buffers.sharpness.fill(inputs.temperature().recip());
-    match inputs.write_moves(slots, buffers.entries) {
-        true => Ok(()),
-        false => Err(format!("a position has more than {slots} legal moves")),
+    if inputs.write_moves(slots, buffers.entries) {
+        Ok(())
+    } else {
+        Err(format!("a position has more than {slots} legal moves"))
     }
 }
 
@@ -162,13 +163,15 @@ fn read(
     let [policy, value, mlh] = &buffers.outputs;
     outputs.policy_kind = PolicyKind::Probabilities { slots: shape.slots };
     copy(policy, rows * shape.slots, &mut outputs.policy)?;
-    match shape.has_wdl {
-        true => copy(value, 3 * rows, &mut outputs.wdl)?,
-        false => copy(value, rows, &mut outputs.value)?,
+    if shape.has_wdl {
+        copy(value, 3 * rows, &mut outputs.wdl)?;
+    } else {
+        copy(value, rows, &mut outputs.value)?;
     }
-    match mlh.is_empty() {
-        true => outputs.mlh.clear(),
-        false => copy(mlh, rows, &mut outputs.mlh)?,
+    if mlh.is_empty() {
+        outputs.mlh.clear();
+    } else {
+        copy(mlh, rows, &mut outputs.mlh)?;
     }
     Ok(())
 }

@@ -110,9 +110,10 @@ fn is_worth_it(sleeping: Duration, polling: Duration) -> bool {
 
 /// How long to poll for a batch that takes `time`.
 fn limit(time: Duration, smallest: Duration) -> Duration {
-    match time <= smallest * LONGEST {
-        true => time * PATIENCE,
-        false => Duration::ZERO,
+    if time <= smallest * LONGEST {
+        time * PATIENCE
+    } else {
+        Duration::ZERO
     }
 }
 

@@ -125,11 +125,10 @@ impl GraphCapture for Scarce {
         settings: &SessionSettings,
     ) -> Result<Box<dyn DeviceSession>, String> {
         let number = 1 + self.made.fetch_add(1, Ordering::Relaxed);
-        match (self.fails)(number) {
-            true => {
-                Err("CUDA: DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")".to_owned())
-            }
-            false => Working { is_wrong: false }.capture(runtime, model, settings),
+        if (self.fails)(number) {
+            Err("CUDA: DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")".to_owned())
+        } else {
+            Working { is_wrong: false }.capture(runtime, model, settings)
         }
     }
 }
