@@ -13,7 +13,7 @@ use scorn::{
     },
     options::layers::Layers,
     player::{Load, Player},
-    search::{Limits, Silent, StopSignal, SystemClock, Tree},
+    search::Limits,
 };
 
 fn main() -> Result<()> {
@@ -30,13 +30,7 @@ fn main() -> Result<()> {
         movetime: Some(Duration::from_secs(1)),
         ..Limits::default()
     };
-    let outcome = player.search(
-        &mut Tree::default(),
-        &player.job(game.clone(), limits),
-        &StopSignal::default(),
-        &SystemClock::default(),
-        &mut Silent,
-    )?;
+    let (outcome, _) = player.search_once(&player.job(game.clone(), limits))?;
     let best = outcome.best.context("the game is over")?;
     println!("best move {}", move_text(game.position(), best, false));
     print!("line");

@@ -42,7 +42,7 @@
 //!     network::hash::HashEvaluator,
 //!     options::Options,
 //!     player::Player,
-//!     search::{Limits, Score, Silent, StopSignal, SystemClock, Tree},
+//!     search::{Limits, Score},
 //! };
 //!
 //! let player = Player::with_evaluator(Options::default(), Arc::new(HashEvaluator));
@@ -51,13 +51,7 @@
 //!     nodes: Some(10_000),
 //!     ..Limits::default()
 //! };
-//! let outcome = player.search(
-//!     &mut Tree::default(),
-//!     &player.job(game.clone(), limits),
-//!     &StopSignal::default(),
-//!     &SystemClock::default(),
-//!     &mut Silent,
-//! )?;
+//! let (outcome, _) = player.search_once(&player.job(game.clone(), limits))?;
 //! let best = outcome.best.ok_or("the game is over")?;
 //! assert_eq!(move_text(game.position(), best, false), "a1a8");
 //! assert_eq!(outcome.report.lines[0].score, Score::Mate(1));

@@ -13,7 +13,10 @@ use crate::{
         opponent::{Networks, Role},
     },
     options::{ContemptMode, Options},
-    search::{self, Clock, Job, Limits, Outcome, Reporter, SearchError, StopSignal, Tree},
+    search::{
+        self, Clock, Job, Limits, Outcome, Reporter, SearchError, Silent, StopSignal, SystemClock,
+        Tree,
+    },
     syzygy::Tables,
 };
 
@@ -97,6 +100,18 @@ impl Player {
     ) -> Result<Outcome, SearchError> {
         let evaluator = self.networks.against(&self.options, job.contempt_side);
         search::run(tree, &*evaluator, job, stop, clock, reporter)
+    }
+
+    /// Searches a job until one of its limits ends it, on an empty tree and without reports. For a game, or to watch
+    /// or stop the search, there is [`Player::search`].
+    ///
+    /// # Errors
+    /// When a network fails.
+    pub fn search_once(&self, job: &Job) -> Result<(Outcome, Tree), SearchError> {
+        let mut tree = Tree::default();
+        let (stop, clock) = (StopSignal::default(), SystemClock::default());
+        let outcome = self.search(&mut tree, job, &stop, &clock, &mut Silent)?;
+        Ok((outcome, tree))
     }
 }
 

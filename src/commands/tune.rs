@@ -7,7 +7,7 @@ use std::{
     fmt::Arguments,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
@@ -27,7 +27,7 @@ use crate::{
     },
     options::Options,
     player::Player,
-    search::{Clock, Limits, Silent, StopSignal, SystemClock, Tree},
+    search::Limits,
     terminal::{self, counted},
 };
 
@@ -281,10 +281,9 @@ fn tuned_for(
         setup::history_from(None, &moves.collect::<Vec<_>>())?,
         limits,
     );
-    let (clock, stop) = (SystemClock::default(), StopSignal::default());
-    let started = clock.now();
-    let outcome = player.search(&mut Tree::default(), &job, &stop, &clock, &mut Silent)?;
-    let taken = (clock.now() - started).as_secs_f64();
+    let started = Instant::now();
+    let (outcome, _) = player.search_once(&job)?;
+    let taken = started.elapsed().as_secs_f64();
     let nodes_per_second = outcome.report.playouts as f64 / taken.max(1e-3);
     print_measured(
         args,

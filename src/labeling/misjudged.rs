@@ -129,7 +129,7 @@ impl Misjudged {
             let histories: Vec<History> = part.iter().map(|(_, game)| game.clone()).collect();
             let answers = policy::evaluate(&histories, network)?;
             for ((game, history), answer) in part.iter().zip(answers) {
-                let (_, outcome) = searcher.search(history)?;
+                let (outcome, _) = searcher.search(history)?;
                 let line = outcome.report.lines.first();
                 let line = line.context("a search found no move in a position that has one")?;
                 let best = line.pv.first().context("a line of a search has no move")?;

@@ -36,7 +36,7 @@ impl Searcher {
         samples: &mut Samples,
     ) -> Result<()> {
         let root = Root::draw(games, &mut SmallRng::seed_from_u64(seed))?;
-        for line in self.search(&root.start)?.0.searched_lines(found.min_visits) {
+        for line in self.search(&root.start)?.1.searched_lines(found.min_visits) {
             let game = root.after(&line.line);
             let replies = found.replies(game.position(), &line.replies);
             samples.ensure_room_for(replies.len() * ENTRY, "--count")?;

@@ -6,7 +6,7 @@ use crate::{
     chess::History,
     options::Options,
     player::{Load, Player},
-    search::{Limits, Outcome, Silent, StopSignal, SystemClock, Tree},
+    search::{Limits, Outcome, Tree},
 };
 
 /// The networks, tables and options of all searches.
@@ -35,21 +35,16 @@ impl Searcher {
         Ok(Searcher { player, nodes })
     }
 
-    /// Searches from a game's position in an empty tree; returns that tree and the outcome.
+    /// Searches from a game's position in an empty tree; returns the outcome and that tree.
     ///
     /// # Errors
     /// When the search fails.
-    pub fn search(&self, start: &History) -> Result<(Tree, Outcome)> {
+    pub fn search(&self, start: &History) -> Result<(Outcome, Tree)> {
         let limits = Limits {
             nodes: Some(self.nodes),
             ..Limits::default()
         };
         let job = self.player.job(start.clone(), limits);
-        let mut tree = Tree::default();
-        let (stop, clock) = (StopSignal::default(), SystemClock::default());
-        let outcome = self
-            .player
-            .search(&mut tree, &job, &stop, &clock, &mut Silent)?;
-        Ok((tree, outcome))
+        Ok(self.player.search_once(&job)?)
     }
 }

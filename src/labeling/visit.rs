@@ -25,7 +25,7 @@ impl Searcher {
         let mut rng = SmallRng::seed_from_u64(seed);
         for _ in 0..MAX_POOR_SEARCHES {
             let root = Root::draw(games, &mut rng)?;
-            let lines = self.search(&root.start)?.0.open_lines();
+            let lines = self.search(&root.start)?.1.open_lines();
             if lines.len() >= count {
                 let drawn = lines.sample(&mut rng, count);
                 return Ok(drawn.map(|line| root.record(&root.after(line))).collect());
