@@ -16,6 +16,7 @@ mod search_thread;
 pub mod settings;
 pub mod strength;
 mod think;
+mod time_manager;
 mod timing;
 mod user_options;
 
@@ -50,6 +51,7 @@ use self::{
     search_thread::SearchThread,
     settings::Settings,
     think::{Noted, Task, wait_for_stop},
+    time_manager::ClockState,
     timing::Timing,
 };
 use crate::{
@@ -61,10 +63,7 @@ use crate::{
     network::opponent,
     options::{ContemptMode, OptionError, Options, layers::Layers},
     player::{self, Load},
-    search::{
-        self, Clock, Limits, StopSignal, SystemClock, time::ClockState,
-        wdl_contempt::is_ignored_in_analysis,
-    },
+    search::{self, Clock, Limits, StopSignal, SystemClock, wdl_contempt::is_ignored_in_analysis},
     syzygy::Tables,
     threads,
 };

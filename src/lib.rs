@@ -19,7 +19,7 @@
 //! | networks | [`network`]: evaluators, backends, inputs |
 //! | games | [`game`]: openings and adjudication; [`odds`]: profiles |
 //! | formats | [`dataset`]: training records; [`sparse`]: sparse networks; [`lc0`]: lc0's weight files to ONNX |
-//! | chess | [`chess`]: rules around `shakmaty`; [`pgn`]; [`syzygy`]; [`stats`]: Elo, SPRT, plots |
+//! | chess | [`chess`]: rules around `shakmaty`; [`pgn`]; [`syzygy`]; [`stats`]: Elo, SPRT; [`html`]: pages and plots |
 //! | options | [`options`]: the one table of everything that can be set; [`config_file`]; [`memory`] |
 //! | base | [`files`], [`hashing`], [`interrupt`], [`random`], [`terminal`], [`threads`], [`version`] |
 //!
@@ -84,6 +84,7 @@ pub mod engine;
 pub mod files;
 pub mod game;
 pub mod hashing;
+pub mod html;
 pub mod interrupt;
 pub mod labeling;
 pub mod lc0;

@@ -13,7 +13,7 @@ use super::{
     },
 };
 use crate::{
-    stats::page::{Script, document},
+    html::page::{Script, document},
     version::VERSION,
 };
 

@@ -7,10 +7,12 @@ use serde::Serialize;
 
 use super::tally::{ForfeitNote, Standing, Tally};
 use crate::{
-    stats::{
-        elo::{Counts, Estimate, Games, Pairs},
+    html::{
         page::Page,
         plot::{MarkStyle, Plot, Series},
+    },
+    stats::{
+        elo::{Counts, Estimate, Games, Pairs},
         sprt::{Model, Sprt, SprtVerdict},
     },
     terminal::counted,

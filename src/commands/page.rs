@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::{
     files::{self, output},
-    stats::{
+    html::{
         page::Page,
         plot::{COLOR_COUNT, Plot},
     },

@@ -4,14 +4,8 @@ use std::time::Duration;
 
 use shakmaty::{Color, Position};
 
-use crate::{
-    chess::History,
-    options::Options,
-    search::{
-        Limits,
-        time::{self, ClockState},
-    },
-};
+use super::time_manager::{self, ClockState};
+use crate::{chess::History, options::Options, search::Limits};
 
 /// A `go` command.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -105,7 +99,7 @@ impl Go {
         let mut limits = by_clock.unwrap_or_default();
         if let Some(exact) = self.movetime.filter(|_| !self.is_ended_by_gui()) {
             let overhead = Duration::from_millis(options.move_overhead_ms);
-            let exact = time::fixed(exact, overhead);
+            let exact = time_manager::fixed(exact, overhead);
             limits.movetime = Some(limits.movetime.map_or(exact, |hard| hard.min(exact)));
         }
         limits.depth = self.depth;

@@ -5,13 +5,11 @@ use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 
+use super::time_manager::{self, ClockState, SearchCost, TimeManager, lag::Lag};
 use crate::{
     chess::{History, Place},
     options::{Options, time_manager::TimeManagerChoice},
-    search::{
-        Limits,
-        time::{self, ClockState, SearchCost, TimeManager, lag::Lag},
-    },
+    search::Limits,
 };
 
 /// Maximum delay between `position` and `go`: after a longer pause no clock was running.
@@ -71,7 +69,7 @@ impl Timing {
     pub fn new(options: &Options) -> Timing {
         Timing {
             choice: options.time_manager.clone(),
-            manager: time::manager(&options.time_manager),
+            manager: time_manager::manager(&options.time_manager),
             lag: Lag::default(),
             last: None,
             start: ReadyMark::default(),
@@ -80,7 +78,7 @@ impl Timing {
 
     /// Another game begins. The lag of the last one is the best estimate of its lag.
     pub fn new_game(&mut self) {
-        self.manager = time::manager(&self.choice);
+        self.manager = time_manager::manager(&self.choice);
         self.last = None;
     }
 
@@ -116,7 +114,7 @@ impl Timing {
     ) -> Limits {
         if self.choice != options.time_manager {
             self.choice = options.time_manager.clone();
-            self.manager = time::manager(&self.choice);
+            self.manager = time_manager::manager(&self.choice);
         }
         self.see_lag(history, &clock);
         // A GUI that sends only the position, without the moves, says nothing about the game.
@@ -144,7 +142,7 @@ impl Timing {
     /// Maximum time to ponder; `None` is as long as the opponent thinks. `remaining` is the engine's own time, of which
     /// `reserve` is kept.
     pub fn pondering(&self, remaining: Duration, reserve: Duration) -> Option<Duration> {
-        time::pondering(remaining, self.lag.overhead(reserve, remaining))
+        time_manager::pondering(remaining, self.lag.overhead(reserve, remaining))
     }
 
     /// Whether so little of `reserve` remains on the engine's own clock that there is no time for a search.

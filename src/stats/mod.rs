@@ -1,16 +1,13 @@
 //! Statistics of games: results and repetitions ([`games`]), strength ([`elo`], [`sprt`]), what searches find that the
 //! network does not know ([`policy`]), sacrifices and uneven material ([`tactics`]), the error of means over positions
-//! ([`clusters`]), the error of few samples (`student`), and pages with plots ([`page`], [`plot`]), compared with the
-//! [`paper`].
+//! ([`clusters`]), and the error of few samples (`student`); what the [`paper`] reports, to compare with.
 //!
 //! Nothing here plays or reads games.
 
 pub mod clusters;
 pub mod elo;
 pub mod games;
-pub mod page;
 pub mod paper;
-pub mod plot;
 pub mod policy;
 pub mod sprt;
 mod student;

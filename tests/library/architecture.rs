@@ -23,7 +23,7 @@ const LAYERS: [&[&str]; 14] = [
     &["network"],
     &["game", "odds"],
     &["dataset", "lc0", "sparse"],
-    &["chess", "pgn", "stats", "syzygy"],
+    &["chess", "html", "pgn", "stats", "syzygy"],
     &["config_file", "memory", "options"],
     &[
         "files",

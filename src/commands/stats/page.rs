@@ -9,12 +9,14 @@ use super::{
     text::{number, percent, ratio_text},
 };
 use crate::{
+    html::{
+        page::Page,
+        plot::{MarkStyle, Plot, Point, Series},
+    },
     selfplay::controller::Step,
     stats::{
         clusters::{MeanEstimate, SpreadSummary},
-        page::Page,
         paper,
-        plot::{MarkStyle, Plot, Point, Series},
     },
 };
 

@@ -12,8 +12,10 @@ mod smooth;
 
 use std::time::Duration;
 
-use super::Limits;
-use crate::options::time_manager::{Legacy, TimeManagerChoice};
+use crate::{
+    options::time_manager::{Legacy, TimeManagerChoice},
+    search::Limits,
+};
 
 /// Maximum part of the clock for a single move, if other moves have to be made with it.
 const HARD_PART: f64 = 0.6;
