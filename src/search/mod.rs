@@ -4,8 +4,8 @@
 //! them together, and `backup` their values. [`search_contempt`] is the opponent model, `bounds` and `look_ahead`
 //! prove results, `refine` replaces priors by those of a stronger network, [`tree`] holds the data, `root` and
 //! `choice` choose the move, `alternatives` those that are nearly as good, `objective` computes values against best
-//! replies, [`wdl_contempt`] rescales values for unequal players, and [`limits`], `stopper` and `open_choice` decide when
-//! to stop.
+//! replies, [`wdl_contempt`] rescales values for unequal players, and [`limits`], `stopper` and `open_choice` decide
+//! when to stop.
 //!
 //! [`run`] searches one position with several threads until a limit or a stop signal ends it. [`TreeSearch`] is the
 //! layer below, for drivers in which many trees fill one batch. Neither prints: progress goes to a [`Reporter`]. Time
