@@ -68,14 +68,14 @@ fn main() -> Result<()> {
         },
     };
     let transformer = matches!(args.kind, Kind::Transformer);
-    let policy = if !transformer {
-        Policy::Convolution
-    } else {
+    let policy = if transformer {
         Policy::Attention {
             width: args.width,
             model: args.width,
             encoders: 0,
         }
+    } else {
+        Policy::Convolution
     };
     let bytes = synth::file(&Spec {
         body,

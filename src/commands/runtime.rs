@@ -97,13 +97,13 @@ fn try_backends(options: &Options) -> Vec<BackendState> {
         };
         let config = NetworkConfig::of(&options, Role::Main);
         let is_meant = config.backend == options.backend && factory.is_meant_for(&network);
-        let state = if !is_meant {
-            Tried::NotForNetwork
-        } else {
+        let state = if is_meant {
             match probe(&config) {
                 Ok(evaluator) => Tried::Works(evaluator.info().description),
                 Err(error) => Tried::Fails(error.reason()),
             }
+        } else {
+            Tried::NotForNetwork
         };
         BackendState { factory, state }
     };

@@ -72,15 +72,15 @@ impl Net {
     /// Whether a file is there and begins, unpacked, like a network.
     pub fn begins_like_one(path: &Path) -> bool {
         let start = start_of(path, 1 << 10);
-        if !start.starts_with(&GZIP) {
-            start.starts_with(&RAW_PREFIX)
-        } else {
+        if start.starts_with(&GZIP) {
             let mut raw = Vec::new();
             // The start of the file may not suffice for more.
             let _ = MultiGzDecoder::new(&start[..])
                 .take(START)
                 .read_to_end(&mut raw);
             raw.starts_with(&RAW_PREFIX)
+        } else {
+            start.starts_with(&RAW_PREFIX)
         }
     }
 
@@ -168,10 +168,10 @@ pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, NetError> {
 
 /// The protobuf bytes of a file, and how many other bytes follow them.
 fn unpack(bytes: &[u8]) -> Result<(Bytes, usize), NetError> {
-    let (raw, ignored) = if !bytes.starts_with(&GZIP) {
-        (bytes.to_vec(), 0)
-    } else {
+    let (raw, ignored) = if bytes.starts_with(&GZIP) {
         unpack_gzip(bytes)?
+    } else {
+        (bytes.to_vec(), 0)
     };
     if raw.len() as u64 > MAX_BYTES {
         return Err(NetError::TooLarge {

@@ -463,10 +463,10 @@ impl<'a> Naive<'a> {
         block: &Option<proto::ConvBlock>,
         (weights, bias): (&Layer, &Layer),
     ) -> Vec<f32> {
-        if !board.is_empty() {
-            self.act_board(conv(board, block, 1)).concat()
-        } else {
+        if board.is_empty() {
             each(tokens, |t| self.act(dense(t, weights, bias))).concat()
+        } else {
+            self.act_board(conv(board, block, 1)).concat()
         }
     }
 }

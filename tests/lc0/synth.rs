@@ -241,19 +241,19 @@ impl Maker {
     fn conv(&mut self, inputs: usize, outputs: usize, kernel: usize) -> Option<proto::ConvBlock> {
         let fan_in = inputs * kernel * kernel;
         let weights = self.layer(fan_in * outputs, 0.0, (3.0 / fan_in as f32).sqrt());
-        Some(if !self.spec.batch_norm {
-            proto::ConvBlock {
-                weights,
-                biases: self.layer(outputs, 0.0, 0.3),
-                ..Default::default()
-            }
-        } else {
+        Some(if self.spec.batch_norm {
             proto::ConvBlock {
                 weights,
                 bn_means: self.layer(outputs, 0.0, 0.2),
                 bn_stddivs: self.layer(outputs, 1.0, 0.5),
                 bn_gammas: self.layer(outputs, 1.0, 0.4),
                 bn_betas: self.layer(outputs, 0.0, 0.2),
+                ..Default::default()
+            }
+        } else {
+            proto::ConvBlock {
+                weights,
+                biases: self.layer(outputs, 0.0, 0.3),
                 ..Default::default()
             }
         })

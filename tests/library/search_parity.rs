@@ -145,14 +145,14 @@ fn root_visits_are_those_of_lc0() {
 fn root_visits_on_recorded_outputs_are_those_of_lc0() {
     let path = data("maia-1900-outputs.gz");
     let is_written = std::env::var_os("SCORN_WRITE_DATA").is_some();
-    let outputs = if !is_written {
-        RecordedOutputs::read(&path)
-    } else {
+    let outputs = if is_written {
         let weights = shared("nets/maia-1900.pb.gz").expect("the network to record");
         let mut config = NetworkConfig::from(&Options::default());
         config.backend = "rten".into();
         config.weights = weights.to_str().unwrap().to_owned();
         RecordedOutputs::of(load_backend(&config, &|_| {}).unwrap())
+    } else {
+        RecordedOutputs::read(&path)
     };
     let outputs = Arc::new(outputs);
     let rows = rows(data("search.jsonl"));

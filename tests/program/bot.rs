@@ -109,10 +109,10 @@ fn a_game_is_lost_though_another_begins_during_its_last_search() {
     for played in (0..=last).step_by(2) {
         let begun = moves[..played].join(" ");
         weak.send(&format!("position startpos moves {begun}"));
-        if played != last {
-            drop(weak.go("go nodes 40"));
-        } else {
+        if played == last {
             weak.send("go nodes 40\nucinewgame\nposition startpos");
+        } else {
+            drop(weak.go("go nodes 40"));
         }
     }
     let mut lines = weak.until("bestmove");

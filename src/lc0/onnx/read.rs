@@ -399,9 +399,7 @@ fn finish(
     original: &[u8],
     changed: bool,
 ) -> OnnxModel {
-    found.bytes = if !changed {
-        original.to_vec()
-    } else {
+    found.bytes = if changed {
         let metadata_entry = found.tensor_metadata();
         model
             .metadata_props
@@ -414,6 +412,8 @@ fn finish(
             .metadata_props
             .extend(metadata_entry.into_iter().map(entry));
         model.encode_to_vec()
+    } else {
+        original.to_vec()
     };
     found
 }

@@ -205,17 +205,17 @@ impl Emitter {
         options: &ConvertOptions,
     ) -> Result<OnnxModel, NetError> {
         let input = tensor_name::INPUT.to_owned();
-        let planes = if !self.graph.is_for_kernels() {
-            self.graph.input(&input, options.batch, &[PLANES, 8, 8])
-        } else {
+        let planes = if self.graph.is_for_kernels() {
             self.graph.raw_input(&input, options.batch, &[8, 8, PLANES])
+        } else {
+            self.graph.input(&input, options.batch, &[PLANES, 8, 8])
         };
         let features = self.body(&architecture.body, planes)?;
-        let (policy, kernels) = if !self.graph.is_for_kernels() {
-            (self.policy(&architecture.policy, &features)?, None)
-        } else {
+        let (policy, kernels) = if self.graph.is_for_kernels() {
             let (policy, kernels) = self.raw_policy(&architecture.policy, &features)?;
             (policy, Some(kernels))
+        } else {
+            (self.policy(&architecture.policy, &features)?, None)
         };
         let (wdl, value) = self.value(&architecture.value, &features)?;
         let mlh = match &architecture.moves_left {
