@@ -1,8 +1,12 @@
 //! `scorn describe`: prints the architecture of a network.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fmt::Display,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail};
+use serde::Serialize;
 
 use crate::{
     lc0::{ConvertOptions, Net, OnnxDescription, format::Structure, read_file, to_onnx},
@@ -71,9 +75,13 @@ fn describe_file(path: &Path, json: bool) -> Result<String> {
         // It is known to be usable only when it has been read.
         to_onnx(&net, &ConvertOptions::default()).map_err(|error| error.in_file(path))?;
     }
-    let description = net.describe();
+    description_text(&net.describe(), json)
+}
+
+/// The description as people read it, or as JSON.
+fn description_text(description: &(impl Serialize + Display), json: bool) -> Result<String> {
     if json {
-        Ok(serde_json::to_string(&description)?)
+        Ok(serde_json::to_string(description)?)
     } else {
         Ok(description.to_string())
     }
@@ -88,11 +96,7 @@ fn describe_onnx(path: &Path, bytes: &[u8], json: bool) -> Result<String> {
     } else {
         OnnxDescription::of(name, bytes).map_err(|error| error.in_file(path))?
     };
-    if json {
-        Ok(serde_json::to_string(&description)?)
-    } else {
-        Ok(description.to_string())
-    }
+    description_text(&description, json)
 }
 
 fn describe_sparse(name: Option<String>, bytes: &[u8]) -> Result<OnnxDescription> {
