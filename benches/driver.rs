@@ -636,7 +636,7 @@ impl DeviceSession for TimelessSession {
 
     fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String> {
         inputs.write_packed(&mut self.masks, &mut self.scalars);
-        inputs.write_moves(SLOTS, &mut self.moves);
+        inputs.write_moves(SLOTS, &mut self.moves)?;
         (0..inputs.len()).for_each(|row| self.answer(row));
         outputs.policy_kind = PolicyKind::Probabilities { slots: SLOTS };
         for (from, size, to) in [

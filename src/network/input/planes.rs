@@ -220,8 +220,11 @@ impl InputRows<'_> {
     }
 
     /// Writes the policy rows of their moves, `slots` places a position, with -1 behind its moves; the rest of `out`
-    /// stays as it is. Returns whether each position's moves found place.
-    pub fn write_moves(&self, slots: usize, out: &mut [i16]) -> bool {
+    /// stays as it is.
+    ///
+    /// # Errors
+    /// When a position has more moves than that.
+    pub fn write_moves(&self, slots: usize, out: &mut [i16]) -> Result<(), String> {
         let places = out.chunks_exact_mut(slots).take(self.count);
         let mut fits = true;
         for (index, places) in places.enumerate() {
@@ -233,7 +236,11 @@ impl InputRows<'_> {
                 *place = row.cast_signed();
             }
         }
-        fits
+        if fits {
+            Ok(())
+        } else {
+            Err(format!("a position has more than {slots} legal moves"))
+        }
     }
 
     /// Writes them as floats, position by position; the rest of `floats` stays as it is.

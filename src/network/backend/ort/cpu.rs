@@ -125,13 +125,10 @@ impl OrtBackend for OnnxCpu {
 /// Refuses weights that ONNX Runtime cannot compute with on a processor.
 fn check_weights(model: &OnnxModel) -> Result<(), BackendSetupError> {
     if model.is_bfloat16 {
-        Err(BackendSetupError::Unavailable(
-        "the network's weights are bfloat16, for NVIDIA GPUs; convert lc0's file with --data-type fp32"
-            .to_owned(),
-    ))
-    } else {
-        Ok(())
+        let reason = "the network's weights are bfloat16, for NVIDIA GPUs; convert lc0's file with --data-type fp32";
+        return Err(BackendSetupError::Unavailable(reason.to_owned()));
     }
+    Ok(())
 }
 
 /// The setting `precision`.

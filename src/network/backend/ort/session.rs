@@ -339,14 +339,7 @@ impl PreparedInput {
         let sharpness = moves.sharpness.try_extract_tensor_mut::<f32>();
         sharpness.map_err(text)?.1.fill(rows.temperature().recip());
         let entries = moves.entries.try_extract_tensor_mut::<i16>();
-        if rows.write_moves(moves.slots, entries.map_err(text)?.1) {
-            Ok(())
-        } else {
-            Err(format!(
-                "a position has more than {} legal moves",
-                moves.slots
-            ))
-        }
+        rows.write_moves(moves.slots, entries.map_err(text)?.1)
     }
 
     /// Runs a session with this input.

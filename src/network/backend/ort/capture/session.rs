@@ -138,11 +138,7 @@ impl DeviceSession for CapturedSession {
 fn write(inputs: InputRows<'_>, slots: usize, buffers: &mut Buffers<'_>) -> Result<(), String> {
     inputs.write_packed(buffers.masks, buffers.scalars);
     buffers.sharpness.fill(inputs.temperature().recip());
-    if inputs.write_moves(slots, buffers.entries) {
-        Ok(())
-    } else {
-        Err(format!("a position has more than {slots} legal moves"))
-    }
+    inputs.write_moves(slots, buffers.entries)
 }
 
 /// Reads the results of the positions that there are.
