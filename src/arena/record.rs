@@ -210,25 +210,6 @@ fn settings_path(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Earlier names of settings, and the current ones.
-const RENAMED: [(&str, &str); 3] = [
-    ("longest", "max-plies"),
-    ("margin", "time-margin"),
-    ("stall", "stall-timeout"),
-];
-
-/// The settings of a file that may have been written with earlier names.
-fn with_current_names(settings: MatchSettings) -> MatchSettings {
-    let rename = |name: String| {
-        let renamed = RENAMED.iter().find(|(earlier, _)| *earlier == name);
-        renamed.map_or(name, |(_, current)| (*current).to_owned())
-    };
-    let settings = settings.into_iter();
-    settings
-        .map(|(name, value)| (rename(name), value))
-        .collect()
-}
-
 /// Checks that the match in this file, if there is one, has these settings.
 fn check_settings(path: &Path, is_begun: bool, settings: &MatchSettings) -> Result<()> {
     let (name, beside) = (path.display(), settings_path(path));
@@ -239,7 +220,6 @@ fn check_settings(path: &Path, is_begun: bool, settings: &MatchSettings) -> Resu
         format!("{name} contains games without the settings of their match: use another file")
     })?;
     let earlier: Option<MatchSettings> = serde_json::from_str(&text).ok();
-    let earlier = earlier.map(with_current_names);
     let earlier = earlier.filter(|earlier| earlier.contains_key("first"));
     let earlier = earlier.with_context(|| {
         format!(
@@ -418,23 +398,6 @@ mod tests {
                 "{error}"
             );
         }
-    }
-
-    #[test]
-    fn settings_with_earlier_names_are_compared_under_the_current_ones() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.pgn");
-        let earlier = r#"{"first": "a", "longest": 40, "margin": 100, "stall": 300}"#;
-        fs::write(settings_path(&path), earlier).unwrap();
-        let check = |plies: u64| {
-            let settings = serde_json::json!({
-                "first": "a", "max-plies": plies, "time-margin": 100, "stall-timeout": 300
-            });
-            check_settings(&path, true, settings.as_object().unwrap())
-        };
-        check(40).unwrap();
-        let error = check(30).unwrap_err().to_string();
-        assert!(error.ends_with("(max-plies was 40, is 30)"), "{error}");
     }
 
     #[test]

@@ -45,7 +45,7 @@ const MAX_PART_BYTES: u64 = MAX_GAMES_PER_PART as u64 * MAX_FACTS_BYTES + MAX_MA
 /// Maximum size of the file of one game, in bytes.
 const MAX_GAME_BYTES: u64 = 1 << 28;
 /// The entry of the manifest that names the commit of the program. A run may be continued by another one, which is
-/// reported; runs of older versions and of debug builds have none.
+/// reported; runs of programs that were not built from a repository have none.
 pub const COMMIT: &str = "commit";
 /// The file with the controller's path.
 pub const BALANCE: &str = "balance.jsonl";
@@ -217,7 +217,7 @@ struct PartFile {
     games: Vec<GameFacts>,
     /// SHA-256 of each of its files.
     files: BTreeMap<String, String>,
-    /// SHA-256 of this file without this entry. Older versions wrote none.
+    /// SHA-256 of this file without this entry. `None` only while it is computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
 }
@@ -233,12 +233,11 @@ impl PartFile {
     /// Reads a part and checks that no byte of it was changed.
     fn parse(text: &[u8]) -> Result<PartFile> {
         let part: PartFile = serde_json::from_slice(text)?;
-        if let Some(sum) = &part.sha256 {
-            let entry = format!(",\n  \"sha256\": \"{sum}\"\n}}\n");
-            let rest = text.strip_suffix(entry.as_bytes());
-            let found = rest.map(|rest| sha256(&[rest, b"\n}\n"].concat()));
-            ensure!(found.as_ref() == Some(sum), "its checksum does not match");
-        }
+        let sum = part.sha256.as_ref().context("it has no checksum")?;
+        let entry = format!(",\n  \"sha256\": \"{sum}\"\n}}\n");
+        let rest = text.strip_suffix(entry.as_bytes());
+        let found = rest.map(|rest| sha256(&[rest, b"\n}\n"].concat()));
+        ensure!(found.as_ref() == Some(sum), "its checksum does not match");
         Ok(part)
     }
 }
@@ -712,9 +711,8 @@ mod tests {
             assert!(PartFile::parse(&damaged).is_err(), "byte {at}");
             assert!(PartFile::parse(&bytes[..at]).is_err(), "{at} bytes");
         }
-        // Older versions wrote no checksum.
-        let old = super::json(&part()).unwrap();
-        assert_eq!(PartFile::parse(&old).unwrap().files, part().files);
+        let without = super::json(&part()).unwrap();
+        assert!(PartFile::parse(&without).is_err());
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! The checkpoint file of a run. It is written beside the old one and renamed, so an incomplete file never replaces it.
 //!
 //! Format: a line of JSON (`CheckpointHeader`), then the vectors of [`Moments`] as little-endian 32-bit floats. The
-//! line has the checksum of the whole file, in which 64 zeros stand for the checksum itself; files of older versions
-//! have none.
+//! line has the checksum of the whole file, in which 64 zeros stand for the checksum itself.
 
 use std::{
     fs::File,
@@ -39,20 +38,13 @@ pub struct TrainingProgress {
     pub decay_step: u64,
     /// Seconds of training when it began.
     pub decay_seconds: f64,
-    /// Whether the run is a decay. Older files have only a positive `decay_step`.
-    #[serde(default)]
+    /// Whether the run is a decay.
     pub is_decay: bool,
-    /// Step at which the decay ended, its learning rate being zero. Older files have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Step at which the decay ended, its learning rate being zero.
     pub decay_end: Option<u64>,
 }
 
 impl TrainingProgress {
-    /// Whether the run is a decay.
-    pub fn is_decay_run(&self) -> bool {
-        self.is_decay || self.decay_step > 0
-    }
-
     /// Seconds of training since the decay began.
     pub fn seconds_of_decay(&self) -> f64 {
         self.seconds - self.decay_seconds
@@ -68,8 +60,7 @@ struct CheckpointHeader {
     rows: usize,
     progress: TrainingProgress,
     /// SHA-256 of the file, in hexadecimal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    sha256: Option<String>,
+    sha256: String,
 }
 
 /// What stands for the checksum while it is computed.
@@ -138,9 +129,9 @@ impl Checkpoint {
             left >= BYTES_PER_WEIGHT * total as u64,
             "{name} is damaged: incomplete weights"
         );
-        let mut sum = header.sha256.as_ref().map(|sum| hash_of_line(&line, sum));
+        let mut sum = hash_of_line(&line, &header.sha256);
         let mut vector = || {
-            read(&mut file, total, sum.as_mut())
+            read(&mut file, total, &mut sum)
                 .with_context(|| format!("{name} is damaged: incomplete weights"))
         };
         let state = Moments {
@@ -150,7 +141,7 @@ impl Checkpoint {
             average: vector()?,
         };
         ensure!(
-            sum.map(|sum| hex(&sum.finalize())) == header.sha256,
+            hex(&sum.finalize()) == header.sha256,
             "{name} is damaged: its checksum does not match"
         );
         Ok(Checkpoint {
@@ -204,7 +195,7 @@ fn write(
         inputs: shape.inputs.len(),
         rows: row_count(shape.inputs),
         progress,
-        sha256: Some(String::from_utf8_lossy(&NO_SUM).into_owned()),
+        sha256: String::from_utf8_lossy(&NO_SUM).into_owned(),
     };
     let vectors = [&state.weights, &state.first, &state.second, &state.average];
     let line = |header: &CheckpointHeader| -> Result<Vec<u8>> {
@@ -220,7 +211,7 @@ fn write(
         })?;
     }
     let header = CheckpointHeader {
-        sha256: Some(hex(&sum.finalize())),
+        sha256: hex(&sum.finalize()),
         ..header
     };
     let mut file = BufWriter::with_capacity(1 << 20, file);
@@ -250,12 +241,10 @@ fn each_piece(
     Ok(())
 }
 
-fn read(file: &mut impl Read, count: usize, sum: Option<&mut Sha256>) -> Result<Vec<f32>> {
+fn read(file: &mut impl Read, count: usize, sum: &mut Sha256) -> Result<Vec<f32>> {
     let mut bytes = vec![0; 4 * count];
     file.read_exact(&mut bytes)?;
-    if let Some(sum) = sum {
-        sum.update(&bytes);
-    }
+    sum.update(&bytes);
     let values = bytes.as_chunks::<4>().0.iter();
     Ok(values.map(|bytes| f32::from_le_bytes(*bytes)).collect())
 }
@@ -314,11 +303,6 @@ mod tests {
                 "byte {at}: {error}"
             );
         }
-        // Files of older versions have no checksum.
-        let sum = &header[header.find(",\"sha256\"").unwrap()..header.len() - 1];
-        let old = [header.replace(sum, "").as_bytes(), &bytes[line..]].concat();
-        std::fs::write(&path, old).unwrap();
-        assert_eq!(Checkpoint::load(&path).unwrap(), checkpoint);
         std::fs::write(&path, b"something else").unwrap();
         let error = format!("{:#}", Checkpoint::load(&path).unwrap_err());
         assert!(error.contains("is not a checkpoint"), "{error}");

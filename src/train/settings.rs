@@ -125,7 +125,7 @@ impl TrainingSettings {
     pub(super) fn check_continued(&self, own: &Path, progress: &TrainingProgress) -> Result<()> {
         let Some(from) = &self.decay else {
             ensure!(
-                !progress.is_decay_run(),
+                !progress.is_decay,
                 "{} belongs to a decay, which would go on at the full rate without --decay: give it the checkpoint \
                  that the decay began from. To train on at the full rate, use another --folder with that checkpoint, \
                  or with one of scorn train start --network",
@@ -184,7 +184,7 @@ pub fn default_chunk(batch: usize, threads: usize) -> usize {
 fn check_is_decay_of(from: &Path, own: &Path, progress: &TrainingProgress) -> Result<()> {
     let other = "use another --folder for the decay";
     ensure!(
-        progress.is_decay_run(),
+        progress.is_decay,
         "{} belongs to a run that is not a decay: {other}",
         own.display()
     );

@@ -11,7 +11,10 @@ import torch
 
 from .files import write_whole
 from .model import Config, Network
-from .runs import Progress
+from .runs import NO_PROGRESS, Progress
+
+# What a checkpoint consists of.
+PARTS = {"config", "network", "average", "optimizers", *NO_PROGRESS}
 
 
 def load(path: Path, device: str = "cpu") -> dict:
@@ -29,7 +32,7 @@ def load(path: Path, device: str = "cpu") -> dict:
     except (RuntimeError, LookupError, TypeError, AttributeError, pickle.UnpicklingError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"{path} is not a checkpoint of scorn_training.train, or is damaged: {reason}") from error
-    if not isinstance(state, dict) or not {"config", "network", "average", "step", "decay_start"} <= state.keys():
+    if not isinstance(state, dict) or not PARTS <= state.keys():
         raise ValueError(f"{path} is not a checkpoint of scorn_training.train")
     return state
 
@@ -44,10 +47,7 @@ def save(state: dict, path: Path) -> None:
 
 def progress_of(state: dict) -> Progress:
     """The progress of a checkpoint, by the names of sparse networks' checkpoints."""
-    progress = {name: state[name] for name in ("step", "positions", "seconds")}
-    # Older files have no decay_seconds, decay_end and is_decay.
-    decay = {"decay_step": state["decay_start"], "decay_seconds": state.get("decay_seconds", 0.0)}
-    return progress | decay | {"is_decay": state.get("is_decay", False), "decay_end": state.get("decay_end")}
+    return {name: state[name] for name in NO_PROGRESS}
 
 
 def load_network(path: Path, average: bool = True) -> tuple[Network, dict]:

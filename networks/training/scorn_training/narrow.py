@@ -16,7 +16,7 @@ import torch
 
 from .batches import read_frames, read_header
 from .files import check_new
-from .runs import command
+from .runs import NO_PROGRESS, command
 from .sparse import BATCHES, BLOCK, INPUTS, PAIRS, ROWS, Batch, Checkpoint, Network, Shape, multi_hot, unpack
 
 POLICY = ("policy_in", "policy_bias", "rows", "rows_bias")
@@ -95,8 +95,7 @@ def narrow(policy: Checkpoint, value: Checkpoint, width: int, batch: Batch) -> C
     rest = [part for name, part in split(value).items() if name not in POLICY]
     weights = np.concatenate([*narrowed(split(policy), kept), *rest])
     shape = replace(value.shape, policy=width, inputs=policy.shape.inputs)
-    progress = {"step": 0, "positions": 0, "seconds": 0.0, "decay_step": 0, "decay_seconds": 0.0}
-    return Checkpoint(shape, progress, [weights, np.zeros_like(weights), np.zeros_like(weights), weights.copy()])
+    return Checkpoint(shape, dict(NO_PROGRESS), [weights, np.zeros_like(weights), np.zeros_like(weights), weights.copy()])
 
 
 def main() -> None:

@@ -23,9 +23,20 @@ COUNTS = ("threads", "batch", "save_every", "test_every", "log_every")
 NOT_NEGATIVE = ("warmup", "steps", "seed", "weight_decay", "decay_power", "value_weight", "plies_weight")
 MAX_RATE = 0.1  # AdamW and Muon change a weight by about the rate in a step
 
-# Of a checkpoint: step, positions, seconds; decay_step, decay_seconds and is_decay of a decay, and decay_end, the step
-# at which one of a sparse network has ended.
+# Of a checkpoint: step, positions, seconds; is_decay, and decay_step and decay_seconds, where a decay began, or 0; and
+# decay_end, the step at which it ended, if it has.
 Progress = dict
+
+# Of a run without a step.
+NO_PROGRESS: Progress = {
+    "step": 0,
+    "positions": 0,
+    "seconds": 0.0,
+    "is_decay": False,
+    "decay_step": 0,
+    "decay_seconds": 0.0,
+    "decay_end": None,
+}
 
 
 def command(name: str, main: Callable[[], None]) -> None:
@@ -111,8 +122,7 @@ def check_decay(
     `own` is the place of the run's checkpoint, `progress` that of the checkpoint it starts or goes on from, `is_fresh`
     whether a decay begins; `read` reads the progress of another checkpoint.
     """
-    # Older files have only a positive decay_step.
-    is_decay = bool(progress.get("is_decay") or progress["decay_step"] > 0)
+    is_decay = progress["is_decay"]
     if not args.decay:
         if is_decay:
             raise ValueError(
@@ -141,7 +151,7 @@ def ends_decay(args: argparse.Namespace, first_step: int, step: int) -> bool:
 
 def check_end(args: argparse.Namespace, own: Path, progress: Progress) -> None:
     """Raises ValueError if a decay has ended and would go on: its rate would rise again."""
-    end = progress.get("decay_end")
+    end = progress["decay_end"]
     has_time = progress["seconds"] - progress["decay_seconds"] < 60 * args.minutes
     if end is not None and progress["step"] < args.steps and has_time:
         raise ValueError(

@@ -115,12 +115,11 @@ def whole_files(folder: Path, complain: Callable[[str], None]) -> list[Path]:
 
 
 def unchanged(part: bytes) -> bytes:
-    """The bytes of a part's file. Raises ValueError if they do not match its checksum; older versions wrote none."""
+    """The bytes of a part's file. Raises ValueError if they do not match its checksum."""
     entry = re.search(rb',\n  "sha256": "([^"]*)"\n}\n$', part)
     if entry is None:
-        if b"sha256" in part:
-            raise ValueError("the checksum is not at the end")
-    elif hashlib.sha256(part[: entry.start()] + b"\n}\n").hexdigest() != entry[1].decode():
+        raise ValueError("there is no checksum at the end")
+    if hashlib.sha256(part[: entry.start()] + b"\n}\n").hexdigest() != entry[1].decode():
         raise ValueError("the checksum does not match")
     return part
 

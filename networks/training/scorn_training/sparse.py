@@ -97,9 +97,8 @@ class Checkpoint:
             vectors = [np.fromfile(file, "<f4", count) for _ in range(4)]
         if any(len(vector) < count for vector in vectors):
             raise ValueError(f"{path} is damaged: incomplete weights")
-        # Older versions wrote none.
-        expected = header.get("sha256")
-        if expected is not None and _checksum(line.replace(expected.encode(), NO_SUM), vectors) != expected:
+        expected = header["sha256"]
+        if _checksum(line.replace(expected.encode(), NO_SUM), vectors) != expected:
             raise ValueError(f"{path} is damaged: its checksum does not match")
         return Checkpoint(shape, header["progress"], vectors)
 
@@ -148,7 +147,7 @@ def _header(file: BinaryIO, path: Path) -> tuple[dict, bytes]:
         header = json.loads(line)
     except ValueError:
         header = {}
-    if header.get("format") != CHECKPOINT_FORMAT:
+    if header.get("format") != CHECKPOINT_FORMAT or "sha256" not in header:
         raise ValueError(f"{path} is not a checkpoint of scorn train")
     return header, line
 

@@ -177,7 +177,7 @@ class Training:
         self.average = Average(self.network)
         self.optimizers = optimizers(self.network, args.rate)
         self.step = self.positions = 0
-        self.decay_start = 0
+        self.decay_step = 0
         self.decay_end: int | None = None  # the step at which a decay ended
         self.seconds = self.decay_seconds = 0.0  # of training, and when the decay began
         if state:
@@ -192,9 +192,9 @@ class Training:
         for optimizer, saved in zip(self.optimizers, state["optimizers"]):
             optimizer.load_state_dict(saved)
         self.step, self.positions, self.seconds = state["step"], state["positions"], state["seconds"]
-        self.decay_start = self.step if fresh_decay else state["decay_start"]
-        self.decay_seconds = self.seconds if fresh_decay else state.get("decay_seconds", 0.0)
-        self.decay_end = None if fresh_decay else state.get("decay_end")
+        self.decay_step = self.step if fresh_decay else state["decay_step"]
+        self.decay_seconds = self.seconds if fresh_decay else state["decay_seconds"]
+        self.decay_end = None if fresh_decay else state["decay_end"]
 
     def save(self) -> None:
         if self.rank == 0:
@@ -208,7 +208,7 @@ class Training:
                 "step": self.step,
                 "positions": self.positions,
                 "seconds": self.seconds,
-                "decay_start": self.decay_start,
+                "decay_step": self.decay_step,
                 "decay_seconds": self.decay_seconds,
                 "decay_end": self.decay_end,
                 "is_decay": self.args.decay is not None,
@@ -219,7 +219,7 @@ class Training:
         """Learning rate: constant after the warm-up; with --decay, falling over --steps or --minutes."""
         if self.args.decay:
             done = max(
-                (self.step - self.decay_start) / max(1, self.args.steps - self.decay_start),
+                (self.step - self.decay_step) / max(1, self.args.steps - self.decay_step),
                 (self.seconds - self.decay_seconds) / (60 * self.args.minutes),
             )
             return self.args.rate * max(0.0, 1 - done) ** self.args.decay_power
@@ -301,7 +301,7 @@ class Training:
                 optimizer.step()
             self.step += 1
             self.positions += args.batch
-            self.average.update(self.network, self.step - self.decay_start if args.decay else self.step)
+            self.average.update(self.network, self.step - self.decay_step if args.decay else self.step)
             sums += torch.tensor([policy.item(), value.item(), moves_left.item()])
             steps += 1
             if not math.isfinite(sums.sum().item()):

@@ -81,8 +81,7 @@ class Training:
         check_decay(args, self.path, self.progress, is_fresh, Checkpoint.progress_of)
         if is_fresh:
             step, seconds = self.progress["step"], self.progress["seconds"]
-            self.progress |= {"decay_step": step, "decay_seconds": seconds, "is_decay": True}
-            self.progress.pop("decay_end", None)
+            self.progress |= {"decay_step": step, "decay_seconds": seconds, "is_decay": True, "decay_end": None}
         self.vectors = [torch.from_numpy(vector).to(self.device) for vector in saved.vectors]
         self.network = Network(self.shape, self.vectors[0])
         self.adam = Adam(self.shape, self.vectors)

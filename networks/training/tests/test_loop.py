@@ -40,6 +40,13 @@ def searched(rows: list[dict]) -> selfplay.Searched:
     return selfplay.Searched(positions, np.array(entries, selfplay.ENTRY))
 
 
+def write_part(path: Path, sums: dict[str, str]) -> None:
+    """A part with the checksums of these files, as the program writes it."""
+    entries = json.dumps({"games": [], "files": sums}, indent=2).removesuffix("\n}")
+    whole = hashlib.sha256(f"{entries}\n}}\n".encode()).hexdigest()
+    path.write_text(f'{entries},\n  "sha256": "{whole}"\n}}\n')
+
+
 def test_files_are_read_back_and_damage_is_named(tmp_path):
     data = searched([{"board": 1, "visits": {5: 10, 6: 30}}, {"board": 2, "visits": {7: 1}}])
     path = tmp_path / "positions-00001.vis"
@@ -51,7 +58,7 @@ def test_files_are_read_back_and_damage_is_named(tmp_path):
             selfplay.parse(bytes_, path)
     whole = hashlib.sha256(path.read_bytes()).hexdigest()
     part = tmp_path / "part-00001.json"
-    part.write_text(json.dumps({"files": {path.name: whole, "games-00001.pgn": "x"}}))
+    write_part(part, {path.name: whole, "games-00001.pgn": "x"})
     reported: list[str] = []
     assert selfplay.whole_files(tmp_path, reported.append) == [path] and not reported
     path.write_bytes(path.read_bytes()[:-1] + b"x")
@@ -63,16 +70,13 @@ def test_files_are_read_back_and_damage_is_named(tmp_path):
 
 
 def test_the_checksum_of_a_part_is_checked(tmp_path):
-    # As the program writes it.
-    entries = '{\n  "games": [],\n  "files": {}'
-    whole = f"{entries}\n}}\n"
-    summed = f'{entries},\n  "sha256": "{hashlib.sha256(whole.encode()).hexdigest()}"\n}}\n'.encode()
     part = tmp_path / "part-00001.json"
     reported: list[str] = []
-    for text in (whole.encode(), summed):
-        part.write_bytes(text)
-        assert selfplay.whole_files(tmp_path, reported.append) == [] and not reported
-    for damaged in (summed.replace(b"games", b"gamez"), summed[:-2], summed.replace(b'": "', b'": "0', 1)):
+    write_part(part, {})
+    summed = part.read_bytes()
+    assert selfplay.whole_files(tmp_path, reported.append) == [] and not reported
+    without = b"%b\n}\n" % summed[: summed.index(b',\n  "sha256"')]
+    for damaged in (without, summed.replace(b"games", b"gamez"), summed[:-2], summed.replace(b'": "', b'": "0', 1)):
         part.write_bytes(damaged)
         selfplay.whole_files(tmp_path, reported.append)
         assert "part-00001.json is damaged" in reported.pop()
@@ -958,7 +962,7 @@ class TinyProgram(FakeProgram):
             path = folder / "positions-00001.vis"
             searched([{"board": seed % 256, "visits": {1: 1}}]).write(path)
             sums[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
-        (folder / "part-00001.json").write_text(json.dumps({"files": sums}))
+        write_part(folder / "part-00001.json", sums)
         summary = dict.fromkeys(["games", "white", "draws", "black", "plies", "nodes"], 1) | {"samples": self.samples}
         (folder / "summary.json").write_text(json.dumps(summary))
 

@@ -248,11 +248,11 @@ def test_an_interrupted_run_gives_the_same_network(tmp_path: Path):
         for name, weights in whole[kind].items():
             torch.testing.assert_close(state[kind][name], weights, msg=f"{kind} {name}")
     end = run_training(tmp_path / "end", "--decay", f"{tmp_path}/run/checkpoint.pt", "--steps", "9", *common)
-    assert end["decay_start"] == 6
+    assert end["decay_step"] == 6
     with pytest.raises(ValueError, match="a run that is not a decay"):
         run_training(tmp_path / "run", "--decay", f"{tmp_path}/run/checkpoint.pt", "--steps", "9", *common)
     again = run_training(tmp_path / "end", "--decay", f"{tmp_path}/run/checkpoint.pt", "--steps", "9", *common)
-    assert (again["step"], again["decay_start"], again["decay_end"]) == (9, 6, 9)
+    assert (again["step"], again["decay_step"], again["decay_end"]) == (9, 6, 9)
     # Its rate has reached zero, and would rise again.
     with pytest.raises(ValueError, match="ended at step 9"):
         run_training(tmp_path / "end", "--decay", f"{tmp_path}/run/checkpoint.pt", "--steps", "12", *common)
