@@ -4,7 +4,7 @@
 use std::{fs, path::Path, process::Command};
 
 use scorn::pgn::Reader;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const GAMES: &str = "[Event \"A </script> <b>test</b>\"]\n[White \"Wé\"]\n[Black \"B\"]\n[Result \"1-0\"]\n\n\
     1. e4 e5 2. Qh5 Nc6 3. Bc4 Nf6 4. Qxf7# 1-0\n\n\
@@ -237,6 +237,34 @@ fn a_hundred_games_of_eighty_plies_stay_below_five_megabytes() {
         empty + (page - empty) * 100 / games as u64 <= 5_000_000,
         "{page} bytes for {games} games"
     );
+}
+
+#[test]
+fn a_best_move_that_the_next_positions_refute_is_not_the_best() {
+    let folder = tempfile::tempdir().unwrap();
+    let [pgn, annotated, records] =
+        ["game.pgn", "annotated.pgn", "records.jsonl"].map(|name| folder.path().join(name));
+    // Légal's mate: 5... Bxd1 wins the queen and is mated in two. Two nodes see the queen only.
+    let moves = "1. e4 e5 2. Nf3 d6 3. Bc4 Bg4 4. Nc3 g6 5. Nxe5 Bxd1 6. Bxf7+ Ke7 7. Nd5# 1-0\n";
+    fs::write(&pgn, format!("[Result \"1-0\"]\n\n{moves}")).unwrap();
+    let [to, output] = [&annotated, &records].map(|path| path.to_str().unwrap());
+    analyze(
+        &pgn,
+        &["--nodes", "2", "--annotate", to, "--output", output],
+    );
+    let record = fs::read_to_string(&records).unwrap();
+    let record: Value = serde_json::from_str(record.lines().nth(9).unwrap()).unwrap();
+    assert_eq!(
+        (&record["played"], &record["best"]),
+        (&json!("g4d1"), &json!("g4d1"))
+    );
+    assert_eq!(record["objective_best"], "d6e5");
+    let mut lines = record["lines"].as_array().unwrap().iter();
+    let refuted = lines.find(|line| line["pv"][0] == "g4d1").unwrap();
+    assert_eq!(refuted["objective"]["mate"], -2, "{refuted}");
+    assert_eq!(record["mistake"]["san"], "Bxd1");
+    let annotated = fs::read_to_string(&annotated).unwrap();
+    assert!(annotated.contains("Bxd1 $4"), "{annotated}");
 }
 
 #[test]
