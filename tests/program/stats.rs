@@ -6,6 +6,8 @@ use std::{
     process::{Command, Output},
 };
 
+use sha2::{Digest, Sha256};
+
 fn stats(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
     command.arg("stats").args(arguments).output().unwrap()
@@ -13,6 +15,18 @@ fn stats(arguments: &[&str]) -> Output {
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
+}
+
+/// The list of a part with its checksum, as self-play writes it.
+fn with_checksum(list: &str) -> String {
+    let list: serde_json::Value = serde_json::from_str(list).unwrap();
+    let list = serde_json::to_string_pretty(&list).unwrap();
+    let sum: String = Sha256::digest(format!("{list}\n"))
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let entries = list.strip_suffix("\n}").unwrap();
+    format!("{entries},\n  \"sha256\": \"{sum}\"\n}}\n")
 }
 
 /// What `--json` prints.
@@ -98,7 +112,9 @@ fn a_folder_is_one_run() {
     assert_eq!(reported["repeated"]["1"], 0.75);
     // Once there are lists of parts, other files belong to no part; a part's file may have been compressed.
     let part = |number: u32| {
-        let list = format!(r#"{{"games": [], "files": {{"games-0000{number}.pgn": "00"}}}}"#);
+        let name = format!("games-0000{number}.pgn");
+        let list = format!(r#"{{"games": [], "files": {{"{name}": "00"}}}}"#);
+        let list = with_checksum(&list);
         fs::write(run.join(format!("part-0000{number}.json")), list).unwrap();
     };
     fs::write(run.join("part-of-something-else.json"), "{}").unwrap();
