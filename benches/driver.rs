@@ -141,7 +141,8 @@ const AT_ONCE: SimulatedProcessors = SimulatedProcessors(Duration::ZERO);
 struct TreeTimer<'a> {
     /// Answers at once.
     network: &'a dyn Evaluator,
-    /// Whether priors are known with the values. Otherwise they come with a second visit, which is repeated.
+    /// Whether priors are known with the values, as from a device or a cache. Otherwise they come with a second visit,
+    /// as those of the built-in network.
     knows_priors: bool,
     /// When the last expansion ended, in nanoseconds; 0 during an expansion.
     ended: AtomicU64,
@@ -200,23 +201,12 @@ impl Evaluator for TreeTimer<'_> {
     }
 }
 
-/// How visits get their positions' priors.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Priors {
-    /// With the values, as from a device or a cache.
-    Known,
-    /// By a second visit, which is repeated: the built-in network, one thread.
-    Repeated,
-    /// By a second visit, which goes on: the built-in network, several threads.
-    Extended,
-}
-
 /// Seconds that one thread needs for a visit, in the tree and elsewhere, in batches of this size.
 fn seconds_per_visit(
     network: &dyn Evaluator,
     nodes: u64,
     minibatch: usize,
-    priors: Priors,
+    knows_priors: bool,
 ) -> (f64, f64) {
     let limits = Limits {
         nodes: Some(nodes),
@@ -225,7 +215,7 @@ fn seconds_per_visit(
     let runs = (0..3).map(|_| {
         let timer = TreeTimer {
             network,
-            knows_priors: priors == Priors::Known,
+            knows_priors,
             ended: AtomicU64::new(0),
             total: AtomicU64::new(0),
             clock: SystemClock::default(),
@@ -233,9 +223,6 @@ fn seconds_per_visit(
         let job = job(History::default(), 1, minibatch, limits.clone());
         let params = Arc::new(SearchParams::for_evaluator(&job.options, &timer));
         let mut search = TreeSearch::new(Tree::default(), job, params);
-        if priors == Priors::Extended {
-            search = search.extending_visits();
-        }
         let (begun, mut batch) = (Instant::now(), Batch::default());
         while !search.is_over() {
             search.gather(&timer, &mut batch).expect("nothing can fail");
@@ -261,11 +248,11 @@ fn tree() {
         ("built-in", &*built_in, 400_000),
     ];
     for (name, network, nodes) in networks {
-        for priors in [Priors::Known, Priors::Repeated, Priors::Extended] {
+        for (priors, knows_priors) in [("known", true), ("second", false)] {
             for minibatch in [16, 32, 64] {
-                let (tree, elsewhere) = seconds_per_visit(network, nodes, minibatch, priors);
+                let (tree, elsewhere) = seconds_per_visit(network, nodes, minibatch, knows_priors);
                 println!(
-                    "{name:>9} {nodes:>8} {minibatch:>8} {priors:>9?} {:>14.0} {:>16.0} {:>14.0}",
+                    "{name:>9} {nodes:>8} {minibatch:>8} {priors:>9} {:>14.0} {:>16.0} {:>14.0}",
                     1e9 * tree,
                     1.0 / tree,
                     1e9 * elsewhere
@@ -353,31 +340,23 @@ impl Clock for SlowProcessors {
 fn processors() {
     const TIMES_SLOWER: f64 = 10.0;
     const POSITION: f64 = 6.5e-6;
-    let priors = [Priors::Repeated, Priors::Extended];
-    let of_hash = priors.map(|priors| seconds_per_visit(&AT_ONCE, 1_000_000, 64, priors));
-    let network = built_in();
-    let of_network = priors.map(|priors| seconds_per_visit(&*network, 400_000, 64, priors).0);
+    let (of_hash, passes_outside) = seconds_per_visit(&AT_ONCE, 1_000_000, 64, false);
+    let of_network = seconds_per_visit(&*built_in(), 400_000, 64, false).0;
     println!(
         "simulated processors, {TIMES_SLOWER} times slower than {:.1} µs a position outside the tree, 10 s, medians:",
         1e6 * POSITION
     );
     for (name, in_tree) in [
-        ("hash values", of_hash.map(|(in_tree, _)| in_tree)),
+        ("hash values", of_hash),
         ("the built-in network", of_network),
     ] {
-        println!(
-            "in trees of {name}, a visit {:.2} µs with one thread, {:.2} with several",
-            1e6 * in_tree[0],
-            1e6 * in_tree[1]
-        );
+        println!("in trees of {name}, a visit {:.2} µs", 1e6 * in_tree);
         println!("{:>8} {:>12} {:>8}", "threads", "nodes in 1 s", "times");
         let mut one = 0.0;
         for threads in [1, 2, 4, 8, 16, 64] {
-            let kind = usize::from(threads > 1);
-            // The searches have hash values, so this time passes anyway.
-            let (passes_in_tree, passes_outside) = of_hash[kind];
+            // The searches have hash values, so some of the time passes anyway.
             let sleeps_outside = (TIMES_SLOWER * POSITION - passes_outside).max(0.0);
-            let sleeps_in_tree = TIMES_SLOWER * in_tree[kind] - passes_in_tree;
+            let sleeps_in_tree = TIMES_SLOWER * in_tree - of_hash;
             let runs = (0..3).map(|_| {
                 let processors = SlowProcessors::new(threads, sleeps_outside, sleeps_in_tree);
                 let job = job(History::default(), threads, 0, movetime(10_000));

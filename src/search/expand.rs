@@ -139,9 +139,7 @@ impl ExpandContext<'_> {
                 }
                 VisitState::Unexpanded => {
                     let edges = self.add_moves(visits, index, replay)?;
-                    if visits.extends {
-                        self.extend(visits, index, edges, replay, batch)?;
-                    }
+                    self.extend(visits, index, edges, replay, batch)?;
                 }
                 _ => {}
             }

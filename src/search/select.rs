@@ -178,8 +178,6 @@ pub(super) struct Descent {
     spare: Vec<Group>,
     ranking: Ranking,
     is_at_memory_limit: bool,
-    /// See [`Visits::extends`].
-    extends: bool,
     /// The last links of the paths to positions whose priors are to be refined.
     due: Vec<u32>,
     choices: Vec<Choice>,
@@ -206,7 +204,6 @@ impl Descent {
         let leaves = limits.leaves + visits.waiting();
         state.tree.edges.reserve(&mut visits.writer, leaves)?;
         self.links.clear();
-        self.extends = visits.extends;
         let largest = match state.tree.rule {
             None => MAX_DESCENT,
             Some(_) => MAX_DESCENT_WITH_DRAWS,
@@ -276,15 +273,11 @@ impl Descent {
             }
         } else if (node.is_proven() || is_dead_end) && !is_root {
             self.ends[group.visits].fill(DescentEnd::Settled);
-        } else if node.n_edges == 0 && self.extends {
+        } else if node.n_edges == 0 {
             // Those that come first go on together once it has moves.
             if node.in_flight as usize == group.visits.len() {
                 self.ends[group.visits].fill(DescentEnd::Unexpanded);
             }
-        } else if node.n_edges == 0 {
-            // One visit expands it, the others are repeated. Another thread may be expanding it, too: if both waited,
-            // both could repeat for ever.
-            self.ends[group.visits.start] = DescentEnd::Unexpanded;
         } else {
             if params.needs_refinement(node) {
                 self.due.push(self.heads[group.visits.start]);

@@ -109,13 +109,6 @@ impl TreeSearch {
         }
     }
 
-    /// The same, where a visit that gives a position its moves goes on to the first of them instead of being repeated,
-    /// as in searches by several threads.
-    pub fn extending_visits(mut self) -> TreeSearch {
-        self.worker.extend_visits();
-        self
-    }
-
     /// Whether the search has ended.
     pub fn is_over(&self) -> bool {
         self.shared.is_over

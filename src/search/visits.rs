@@ -87,8 +87,8 @@ impl Leaf {
 ///
 /// Claimed -----> Queued (the network is needed) ---------------> Ready -------> Done
 ///         `----> Ready (a result, or evaluated at once) ----------------------> Done
-/// Unexpanded --> Expanded (undone and repeated) ------------------------------> Done
-///           `--> Extending (it goes on) ---> Extended (with the leaf there) --> Done
+/// Unexpanded --> Extending (it goes on) ---> Extended (with the leaf there) --> Done
+///           `--> Expanded (undone and repeated) ------------------------------> Done
 /// Settled --------------------------------------------------------------------> Done
 /// Collision ------------------------------------------------------------------> Done (undone)
 /// ```
@@ -181,9 +181,6 @@ pub(super) struct Visits {
     pub changed: Vec<f32>,
     /// Writes the edges of the leaves.
     pub writer: EdgeWriter,
-    /// Whether visits that come to a position without moves go on to these moves at once, to where they would come if
-    /// they were undone and repeated. The order of visits is another one then.
-    pub extends: bool,
     /// Scratch: the visits that went on from one position.
     pub first_visits: FirstVisits,
 }

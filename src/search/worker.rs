@@ -53,11 +53,6 @@ impl Worker {
         }
     }
 
-    /// From now on visits go on from positions to which they gave moves ([`Visits::extends`]).
-    pub fn extend_visits(&mut self) {
-        self.visits.extends = true;
-    }
-
     /// Returns the edge writer at the end.
     pub fn into_writer(self) -> EdgeWriter {
         self.visits.writer

@@ -145,49 +145,17 @@ fn a_threaded_search_of_one_thread_finds_the_same() {
     }
 }
 
-/// A search whose evaluator computes priors at second visits; with `extends` these visits go on.
-fn search_without_priors(job: Job, extends: bool) -> TreeSearch {
+/// A search whose evaluator computes priors at second visits.
+fn search_without_priors(job: Job) -> TreeSearch {
     let evaluator = SimulatedProcessors(Duration::ZERO);
     let params = Arc::new(SearchParams::for_evaluator(&job.options, &evaluator));
     let mut search = TreeSearch::new(Tree::default(), job, params);
-    if extends {
-        search = search.extending_visits();
-    }
     let mut batch = Batch::default();
     while !search.is_over() {
         search.gather(&evaluator, &mut batch).unwrap();
         search.apply(&batch);
     }
     search
-}
-
-#[test]
-fn a_visit_that_goes_on_comes_to_where_it_would_come_if_repeated() {
-    let mut differ = 0;
-    for (number, history) in positions().iter().enumerate().step_by(9) {
-        let mut options = (*options(1_000_000_000)).clone();
-        options.minibatch_size = 1;
-        let limits = Limits {
-            nodes: Some(500 + number as u64),
-            ..Limits::default()
-        };
-        let job = |options: &Options| Job::new(history.clone(), limits.clone(), options.search());
-        let [repeated, extended] = [false, true].map(|extends| {
-            let search = search_without_priors(job(&options), extends);
-            let mut nodes = Vec::new();
-            search
-                .tree()
-                .for_each(|node, depth| nodes.push((node.n, node.wl.to_bits(), depth)));
-            (found(&search), nodes)
-        });
-        assert_eq!(repeated, extended, "position {number}");
-        // In batches visits are selected in another order.
-        options.minibatch_size = 32;
-        let [repeated, extended] =
-            [false, true].map(|extends| found(&search_without_priors(job(&options), extends)));
-        differ += usize::from(repeated != extended);
-    }
-    assert!(differ > 0);
 }
 
 #[test]
@@ -215,7 +183,7 @@ fn visits_that_go_on_leave_the_tree_consistent_with_all_options() {
                 contempt_side: Some(history.position().turn()),
                 ..Job::new(history.clone(), limits, options.search())
             };
-            let search = search_without_priors(job, true);
+            let search = search_without_priors(job);
             let (best, _) = found(&search);
             assert!(best.is_some(), "position {number} {changes}");
             assert_eq!(search.report().nodes, nodes, "position {number} {changes}");

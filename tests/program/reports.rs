@@ -675,8 +675,8 @@ fn annotated_games_keep_clock_times_and_have_the_scores_of_the_engine() {
     let scores: Vec<f64> = scores.collect();
     assert_eq!(evals.len(), scores.len());
     for (eval, score) in evals.iter().zip(&scores) {
-        // Probabilities are rounded to thousandths.
-        assert!((eval - score).abs() < 0.02, "{evals:?} {scores:?}");
+        // The score follows from wins, draws and losses, the mark from their difference alone.
+        assert!((eval - score).abs() < 0.05, "{evals:?} {scores:?}");
     }
 }
 

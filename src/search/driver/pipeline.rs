@@ -56,10 +56,8 @@ struct Packet {
 
 impl Packet {
     fn new(job: &Job, number: u64, tree: &mut Tree) -> Packet {
-        let mut worker = Worker::new(job, number, tree);
-        worker.extend_visits();
         Packet {
-            worker,
+            worker: Worker::new(job, number, tree),
             batch: Batch::default(),
             wants_more: false,
             is_solved: false,
