@@ -98,8 +98,35 @@ pub fn parse(line: &str) -> Result<Command, CommandError> {
         "d" => Ok(Command::Display),
         "help" | "?" => Ok(Command::Help),
         "debug" | "register" => Ok(Command::Nothing),
-        other => Err(CommandError::Unknown(shorten(other))),
+        other => match known_command(after) {
+            Some(line) => parse(line),
+            None => Err(CommandError::Unknown(shorten(other))),
+        },
     }
+}
+
+/// The rest of a line from the first word on that is a command of the protocol, which says that words before it that
+/// are unknown have to be ignored.
+fn known_command(mut text: &str) -> Option<&str> {
+    const COMMANDS: [&str; 10] = [
+        "uci",
+        "debug",
+        "isready",
+        "setoption",
+        "register",
+        "ucinewgame",
+        "position",
+        "go",
+        "stop",
+        "quit",
+    ];
+    while let Some((word, after)) = next_word(text) {
+        if COMMANDS.contains(&word) {
+            return Some(text);
+        }
+        text = after;
+    }
+    None
 }
 
 /// The first word of a text, and what follows it.
@@ -486,5 +513,10 @@ mod tests {
             parse("xyzzy 1 2").unwrap_err().to_string(),
             "unknown command 'xyzzy'"
         );
+        // The protocol's own example, and words that are no commands of the protocol.
+        assert_eq!(parse("joho debug on"), Ok(Command::Nothing));
+        assert_eq!(parse("hello isready"), Ok(Command::IsReady));
+        assert_eq!(parse("joho go nodes 5"), parse("go nodes 5"));
+        assert!(parse("what is d ?").is_err());
     }
 }
