@@ -230,8 +230,10 @@ impl<'a> GameInProgress<'a> {
             .go(&self.position, &go(&self.clocks, index(side)), max_time)
             .map_err(|error| forfeit_of(side, &error))?;
         if answer.time > max_time {
-            let late = (answer.time - max_time).as_secs_f64();
-            let details = format!("{late:.3} s beyond what is allowed");
+            let [time, allowed] = [answer.time, max_time].map(|time| 1000.0 * time.as_secs_f64());
+            // Rounded apart, so that they differ.
+            let (time, allowed) = (time.ceil() / 1000.0, allowed.floor() / 1000.0);
+            let details = format!("{time:.3} s for a move, {allowed:.3} s were allowed");
             return Err((side, clock.reason(), details));
         }
         let position = self.history.position();

@@ -69,6 +69,7 @@ impl GameRecord {
             !is_packed,
             "{name}: games are appended, so the file cannot be compressed"
         );
+        ensure!(!path.is_dir(), "{name} is a folder: name a file");
         let is_begun = fs::metadata(path).is_ok_and(|file| file.len() > 0);
         check_settings(path, is_begun, settings)?;
         let mut file = output::open_to_continue(path, inputs)?;
@@ -172,6 +173,9 @@ pub fn game_text(round: Round, start: &Chess, played: &MatchGame, labels: &Label
         ("Termination", played.termination.tag().to_owned()),
         ("TerminationDetails", played.termination.details()),
     ];
+    if let Some(clock) = common_clock(labels.limits) {
+        tags.push(("TimeControl", clock.to_owned()));
+    }
     if labels.chess960 {
         tags.push(("Variant", "Chess960".to_owned()));
     }
@@ -183,6 +187,11 @@ pub fn game_text(round: Round, start: &Chess, played: &MatchGame, labels: &Label
         result,
     };
     game.text()
+}
+
+/// The clock of both players as PGN writes it, such as `40/60+0.6`; `None` where they have different ones or none.
+fn common_clock([white, black]: [&str; 2]) -> Option<&str> {
+    white.strip_prefix("clock=").filter(|_| white == black)
 }
 
 /// The day in UTC as PGN writes it: `2026.11.26`. (The algorithm is Howard Hinnant's `civil_from_days`, which counts
@@ -398,6 +407,13 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn a_clock_that_both_have_is_in_the_usual_tag() {
+        assert_eq!(common_clock(["clock=40/60+0.6"; 2]), Some("40/60+0.6"));
+        assert_eq!(common_clock(["clock=2+0", "clock=1+0"]), None);
+        assert_eq!(common_clock(["nodes=5"; 2]), None);
     }
 
     #[test]
