@@ -643,7 +643,7 @@ def check_engine(bridge, games):
     check(log.count("ucinewgame") >= games, "not every game was announced")
     check("info string profile odds given" in log, "no profile for odds that are given")
     check("setoption name UCI_Opponent value none 900 human Somebody" in log, "the opponent's rating was not sent")
-    check(re.search("known opponent: .*OpponentWeights", log), "the rating selected no profile")
+    check(re.search(r"known opponent[^:\n]*: .*OpponentWeights", log), "the rating selected no profile")
     check("go ponder" in log and "ponderhit" in log, "no pondering")
 
 
