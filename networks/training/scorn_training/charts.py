@@ -15,6 +15,9 @@ from .manifest import read_manifest
 from .rating import Rating, Result, rate
 from .schedule import BOUND
 
+# The losses of a generation that are shown, and their names.
+LOSSES = {"kl": "KL", "error": "W-L error"}
+
 
 def results(generations: list[dict]) -> list[Result]:
     """All matches between networks (named gen-N) and others."""
@@ -58,8 +61,8 @@ def series(generations: list[dict]) -> dict[str, list[tuple[int, float]]]:
         add("search/nodes", at, play["nodes"])
         training = generation["training"]
         for part, found in (("learned", training["learned"]), ("fresh", training["fresh"])):
-            for name in ("kl", "value"):
-                add(f"loss/{name} {part}", at, found.get(name))
+            for key, name in LOSSES.items():
+                add(f"loss/{name} {part}", at, found.get(key))
     for name, rating in ratings(generations).items():
         if name.startswith("gen-"):
             add("elo/network", int(name[4:]), rating.elo)
@@ -148,7 +151,8 @@ def rows(generations: list[dict]) -> tuple[list[str], list[list[str]]]:
     """Headings and cells of the table of generations."""
     rated = ratings(generations)
     heads = ["network", "Elo", "games", "w", "d", "l", "(w+l)/d", "ScLimit", "nodes", "positions"]
-    heads += ["KL fresh", "KL", "value fresh", "value", "plays on"]
+    heads += [f"{name}{when}" for name in LOSSES.values() for when in (" fresh", "")]
+    heads += ["plays on"]
     table = []
     for generation in generations:
         play, training = generation["games"], generation["training"]
@@ -157,7 +161,7 @@ def rows(generations: list[dict]) -> tuple[list[str], list[list[str]]]:
         counts = [play["games"], play["white"], play["draws"], play["black"]]
         ratio = f"{play['decisive'] / max(play['draws'], 1):.2f}"
         limit = f"{play['sc_limit']:.0f}" if play["sc_limit"] else "-"
-        losses = [training[when].get(loss, "") for loss in ("kl", "value") for when in ("fresh", "learned")]
+        losses = [training[when].get(loss, "") for loss in LOSSES for when in ("fresh", "learned")]
         verdict = "yes" if generation["promoted"] else "no"
         cells = [name, elo, *counts, ratio, limit, play["nodes"], training["positions"], *losses, verdict]
         table.append([str(cell) for cell in cells])

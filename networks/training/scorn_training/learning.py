@@ -14,7 +14,8 @@ from .files import write_whole
 from .folder import Folder
 from .settings import Settings
 
-NAMES = ("policy", "kl", "value", "plies")  # of losses, in a line of `scorn train`
+# What a line of `scorn train measure` says, and how its numbers begin.
+FIGURES = {"policy": r"\bpolicy", "kl": r"\bkl", "value": r"\bvalue", "error": r"\|q error\|", "plies": r"\bplies"}
 QUALITY_POSITIONS = 8000  # of a generation's games, on which the losses are measured
 
 
@@ -138,7 +139,7 @@ def quality(settings: Settings, program: Program, checkpoint: Path, files: list[
     lines = program.run([*arguments, "--result-share", settings.result_share]).splitlines()
     found = [losses(line) for line in lines if "in integers" in line]
     found = [line for line in found if line]
-    columns = {key: [line[key] for line in found if key in line] for key in NAMES}
+    columns = {key: [line[key] for line in found if key in line] for key in FIGURES}
     return {key: round(sum(values) / len(values), 4) for key, values in columns.items() if values}
 
 
@@ -156,7 +157,7 @@ def _set_of(folder: Folder, number: int) -> Path:
 
 def losses(line: str) -> dict:
     """The figures of a line of `scorn train`."""
-    found = {key: re.search(rf"\b{key} (\d+\.\d+)", line) for key in NAMES}
+    found = {key: re.search(rf"{start} (\d+\.\d+)", line) for key, start in FIGURES.items()}
     return {key: float(match[1]) for key, match in found.items() if match} if found["kl"] else {}
 
 

@@ -135,7 +135,7 @@ class Loop:
         limit = f", ScLimit {play['sc_limit']:.0f}" if play["sc_limit"] else ""
         learned, fresh = training["learned"], training["fresh"]
         losses = ", ".join(
-            f"{name} {learned.get(name, '-')} (fresh {fresh.get(name, '-')})" for name in ("kl", "value")
+            f"{name} {learned.get(key, '-')} (fresh {fresh.get(key, '-')})" for key, name in charts.LOSSES.items()
         )
         print(
             f"generation {last['generation']}: {play['games']} games "

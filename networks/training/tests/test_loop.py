@@ -621,7 +621,7 @@ def test_losses_are_those_of_a_sample_of_all_games():
     program = MeasuringProgram()
     files = [Path(f"{at}.vis") for at in range(5)]
     found = learning.quality(settings.Settings(), program, Path("checkpoint"), files)
-    assert found == {"policy": 3.0, "kl": 3.0, "value": 0.5, "plies": 0.4}
+    assert found == {"policy": 3.0, "kl": 3.0, "value": 0.5, "error": 0.1, "plies": 0.4}
     measured = program.call("train", "measure")
     assert measured[3:8] == [str(file) for file in files]
     assert int(value_of(measured, "--count")) * len(files) == learning.QUALITY_POSITIONS
@@ -629,7 +629,7 @@ def test_losses_are_those_of_a_sample_of_all_games():
 
 def test_lines_of_the_program_are_understood():
     line = "x.vis: policy 3.4 kl 1.25 top-1 5.00 % (9) value 0.9 (floor 0.5) |q error| 0.1 (9) plies 0.4 in integers"
-    assert learning.losses(line) == {"policy": 3.4, "kl": 1.25, "value": 0.9, "plies": 0.4}
+    assert learning.losses(line) == {"policy": 3.4, "kl": 1.25, "value": 0.9, "error": 0.1, "plies": 0.4}
     assert learning.losses("nothing") == {}
     levels = matches.parse_levels("option name UCI_Elo type spin default 1350 min 1350 max 2850\nuciok")
     assert (levels[0], levels[1], levels[-1]) == (1350, 1450, 2850)
@@ -1260,8 +1260,8 @@ def generation(number: int, score: tuple[int, int, int], opponent: str) -> dict:
     training = {
         "positions": 400,
         "steps": 8,
-        "learned": {"kl": 1.0, "value": 0.8},
-        "fresh": {"kl": 1.1, "value": 0.9},
+        "learned": {"kl": 1.0, "error": 0.8},
+        "fresh": {"kl": 1.1, "error": 0.9},
         "network": "y",
     }
     verdict = {"network": "y", "promoted": True, "win_rates": [0.5, 0.5]}
@@ -1289,7 +1289,7 @@ def test_curves_and_page(tmp_path):
         generation(3, (0, 1, 9), "Stockfish 1320"),
     ]
     curves = charts.series(generations[:2])
-    assert curves["games/total"] == [(1, 10.0), (2, 20.0)] and curves["loss/kl fresh"][0] == (1, 1.1)
+    assert curves["games/total"] == [(1, 10.0), (2, 20.0)] and curves["loss/KL fresh"][0] == (1, 1.1)
     elo = dict(curves["elo/network"])
     assert elo[0] == 0 and elo[2] > elo[1] > 0
     # Stockfish's rating holds the scale, for all that are tied to it.
@@ -1305,7 +1305,7 @@ def test_curves_and_page(tmp_path):
     assert charts.fixed(lost) == {} and charts.ratings(lost)["gen-0"].elo == 0
     heads, table = charts.rows(generations)
     losses = dict(zip(heads, table[0]))
-    assert [losses[name] for name in ("KL fresh", "KL", "value fresh", "value")] == ["1.1", "1.0", "0.9", "0.8"]
+    assert [losses[name] for name in ("KL fresh", "KL", "W-L error fresh", "W-L error")] == ["1.1", "1.0", "0.9", "0.8"]
     program = FakeProgram()
     charts.write_page(program, tmp_path / "report.html", "x < y", "three", generations)
     description = tmp_path / "report.json"
@@ -1318,7 +1318,7 @@ def test_curves_and_page(tmp_path):
     assert list(plots) == ["Elo", "loss", "log10 of (w+l)/d", "ScLimit", "nodes a move", "games"]
     assert [point[0] for point in plots["Elo"][1]["values"]] == [0, 1, 2, 3]
     assert all(low < elo < high for _, elo, (low, high) in plots["Elo"][1]["values"][1:])
-    assert {line["name"] for line in plots["loss"]} == {"kl learned", "kl fresh", "value learned", "value fresh"}
+    assert {line["name"] for line in plots["loss"]} == {"KL learned", "KL fresh", "W-L error learned", "W-L error fresh"}
     assert plots["log10 of (w+l)/d"][0]["values"] == [[at, 0.0, None] for at in (1, 2, 3)]
     assert plots["games"][0]["values"][-1] == [3, 30.0, None]
     table = page["parts"][-1]["table"]
@@ -1338,7 +1338,7 @@ def test_curves_and_page(tmp_path):
     assert scalars["games/decisive_per_draw"] == [(1, 1), (2, 1), (3, 1)]
     assert scalars["games/total"] == [(1, 10), (2, 20), (3, 30)]
     assert [at for at, _ in scalars["elo/network"]] == [0, 1, 2, 3]
-    assert {"loss/kl_learned", "loss/kl_fresh", "loss/value_learned", "loss/value_fresh"} < set(scalars)
+    assert {"loss/KL_learned", "loss/KL_fresh", "loss/W-L_error_learned", "loss/W-L_error_fresh"} < set(scalars)
 
 
 def test_a_line_of_costs_that_was_cut_short_is_left_out(tmp_path):
