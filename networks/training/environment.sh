@@ -10,6 +10,7 @@ scorn=${SCORN:-}
 for candidate in "$target/release/scorn" "$target/debug/scorn"; do
     if [ -z "$scorn" ] && [ -x "$candidate" ]; then scorn=$candidate; fi
 done
+if [ -z "$scorn" ]; then scorn=$(command -v scorn || true); fi
 if [ -z "$scorn" ]; then
     cargo build --manifest-path "$root/Cargo.toml"
     scorn=$target/debug/scorn

@@ -3,7 +3,7 @@
 # a second loop, damaged files and a full disk are handled; odds, a teacher and clocks reach the program.
 #
 # Usage: networks/training/loop-smoke.sh
-#   SCORN    the program (default: target/release/scorn or target/debug/scorn, else it is built)
+#   SCORN    the program (default: target/release/scorn, target/debug/scorn or scorn in the PATH, else it is built)
 #   PYTHON   a Python with the packages of the extra `loop` (default: python3 if it has them, else a virtual
 #            environment in target/training-venv, which downloads them once)
 set -euo pipefail

@@ -3,7 +3,7 @@
 # every step works; the resulting network is useless.
 #
 # Usage: networks/training/smoke.sh
-#   SCORN    the program (default: target/release/scorn or target/debug/scorn, else it is built)
+#   SCORN    the program (default: target/release/scorn, target/debug/scorn or scorn in the PATH, else it is built)
 #   PYTHON   a Python with the packages of pyproject.toml (default: python3 if it has them, else a virtual
 #            environment in target/training-venv, which downloads them once)
 #   TEACHER  a UCI engine (default: stockfish if it is installed, else Scorn itself with its hash evaluator)
