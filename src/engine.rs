@@ -325,11 +325,13 @@ impl Engine {
     }
 
     /// Whether the running search may go on until the GUI ends it: it has no limit, or looks for a mate that may not
-    /// exist.
+    /// exist, and its end was not asked for.
     pub fn may_never_end(&self) -> bool {
-        self.running
-            .as_ref()
-            .is_some_and(|running| running.ends_by != EndsBy::Limits)
+        self.running.as_ref().is_some_and(|running| {
+            running.ends_by != EndsBy::Limits
+                && !running.is_stop_scheduled
+                && !running.stop.is_stopped()
+        })
     }
 
     /// Ensures that the running search ends although the GUI cannot end it or asked for another one: one that may never

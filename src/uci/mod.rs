@@ -356,7 +356,7 @@ impl Session {
     }
 
     /// Whether the command at this place of the queue (or the next one to be queued) waits for a `wait` before it;
-    /// false if there is nothing to wait for.
+    /// false if the running search may never end.
     fn waits_for_wait(&self, place: usize) -> bool {
         !self.engine.may_never_end() && self.deferred.iter().take(place).any(Deferred::is_wait)
     }

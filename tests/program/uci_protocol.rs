@@ -626,8 +626,24 @@ fn a_wait_defers_quit() {
     let twice = "go nodes 300\nwait\ngo nodes 3000000\nquit";
     assert!(!searched(twice, " nodes 3000000 "));
     assert!(!searched("go nodes 3000000\nquit", " nodes 3000000 "));
-    // An infinite search is not waited for.
-    searched("go infinite\nwait\nquit", "");
+}
+
+#[test]
+fn searches_that_wait_are_made_before_quit_once_an_endless_one_was_stopped() {
+    for (commands, searches) in [
+        // Nothing would ever end this one.
+        ("go infinite\nwait\nquit", 1),
+        ("go infinite\nstop\ngo nodes 100\nwait\nquit", 2),
+        ("go infinite\ngo nodes 100\nwait\nquit", 2),
+        ("go mate 5\nstop\ngo nodes 100\nwait\nquit", 2),
+        ("go mate 5\ngo nodes 100\nwait\nquit", 2),
+    ] {
+        let mut session = Session::new();
+        session.send(commands);
+        let lines = session.end();
+        let moves = lines.iter().filter(|line| line.starts_with("bestmove"));
+        assert_eq!(moves.count(), searches, "{commands}");
+    }
 }
 
 #[test]
