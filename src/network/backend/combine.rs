@@ -136,6 +136,7 @@ fn children(
             options: &group.without(&own),
             note: String::new(),
             is_automatic: false,
+            is_combined: true,
             ..request.clone()
         });
         created.map_err(|error| name_origin(error, request.options, combination.name, &own))
@@ -283,18 +284,26 @@ impl Evaluator for Multiplexer {
             minibatch: sum.minibatch.max(one.minibatch),
             min_batch: sum.min_batch.max(one.min_batch),
         };
+        let most = children.iter().map(|info| info.max_threads);
+        let most: Option<Vec<usize>> = most.collect();
+        let max_threads = most.and_then(|most| most.into_iter().max());
+        let mut advice = children.iter().map(|info| info.advice).fold(none, sum);
+        advice.threads = advice.threads.min(max_threads.unwrap_or(usize::MAX));
         let name = match self.distribution {
             Distribution::LeastBusy => MULTIPLEXING.name,
             Distribution::RoundRobin => ROUNDROBIN.name,
         };
         Info {
             description: format!("{name}: {}", descriptions.join(" + ")),
-            advice: children.iter().map(|info| info.advice).fold(none, sum),
+            advice,
             max_concurrent_batches: children
                 .iter()
                 .map(|info| info.max_concurrent_batches)
                 .sum(),
             batch_times: slowest(&children),
+            max_threads,
+            // Batches do not say whose side is searched for.
+            reads_mover: false,
             ..Info::default()
         }
     }
@@ -399,8 +408,9 @@ impl Evaluator for Checked {
                 "check within {}: {} against {}",
                 self.tolerance, ours.description, theirs.description
             ),
-            // Both evaluate batches, to be compared.
+            // Both evaluate batches, to be compared, which do not say whose side is searched for.
             computes_at_once: false,
+            reads_mover: false,
             ..ours
         }
     }
@@ -578,6 +588,35 @@ mod tests {
             (of_64(&unknown), unknown.max_concurrent_batches),
             (None, None)
         );
+    }
+
+    #[test]
+    fn several_backends_of_one_processor_have_no_more_threads_than_one() {
+        struct Processor;
+
+        impl Evaluator for Processor {
+            fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+                HashEvaluator.evaluate(batch)
+            }
+
+            fn info(&self) -> Info {
+                Info {
+                    advice: Advice {
+                        threads: 2,
+                        ..HashEvaluator.info().advice
+                    },
+                    max_threads: Some(2),
+                    reads_mover: true,
+                    ..HashEvaluator.info()
+                }
+            }
+        }
+
+        let devices = (0..3).map(|_| Arc::new(Processor) as Arc<dyn Evaluator>);
+        let multiplexer = Multiplexer::new(devices.collect(), Distribution::LeastBusy);
+        let info = multiplexer.unwrap().info();
+        assert_eq!((info.advice.threads, info.max_threads), (2, Some(2)));
+        assert!(!info.reads_mover);
     }
 
     /// Why these `BackendOptions` give no backend.

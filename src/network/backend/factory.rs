@@ -133,6 +133,8 @@ pub struct BackendRequest<'a> {
     pub threads: usize,
     /// Whether `auto` tries this backend, rather than a user naming it: nothing is built that takes minutes then.
     pub is_automatic: bool,
+    /// Whether it is a member of a combination, which passes on batches alone.
+    pub is_combined: bool,
     /// Why it is not another backend, for the evaluator's description; may be empty.
     pub note: String,
     /// All backends, from which those that choose or combine take theirs.
@@ -188,10 +190,20 @@ impl BackendRequest<'_> {
     /// The description of an evaluator that was made for this request.
     pub fn label(&self, backend: &BackendInfo, network: &Network, device: String) -> Label {
         let reads_mover = network.onnx.sparse.is_some_and(|model| model.reads_mover);
-        let untold = (reads_mover && !backend.is_named(SPARSE)).then_some(
-            "it is not told whether the engine or its opponent is to move, which only the backend sparse passes on",
-        );
-        let notes = [(!self.note.is_empty()).then_some(&*self.note), untold];
+        let mover_note = if !reads_mover {
+            None
+        } else if self.is_combined {
+            Some(
+                "in a combination of backends it is not told whether the engine or its opponent is to move",
+            )
+        } else if !backend.is_named(SPARSE) {
+            Some(
+                "it is not told whether the engine or its opponent is to move, which only the backend sparse passes on",
+            )
+        } else {
+            None
+        };
+        let notes = [(!self.note.is_empty()).then_some(&*self.note), mover_note];
         Label {
             backend: backend.name,
             network: network.name.clone(),
@@ -371,6 +383,7 @@ pub(super) fn with_request<T>(
         fill: HistoryFill::No,
         threads: 1,
         is_automatic: false,
+        is_combined: false,
         note: String::new(),
         backends: &[],
         report_progress: &|text| reported.borrow_mut().push(text.to_owned()),

@@ -81,6 +81,7 @@ fn create(
         fill: config.fill,
         threads: config.threads,
         is_automatic,
+        is_combined: false,
         note: config.note.clone(),
         backends: backend::BACKENDS,
         report_progress,
@@ -144,6 +145,9 @@ mod tests {
         let described = |backend| load_with(BUILT_IN_ODDS, backend, "").0.unwrap();
         assert!(described("rten").ends_with("which only the backend sparse passes on"));
         assert!(!described("sparse").contains("passes on"));
+        let (combined, _) = load_with(BUILT_IN_ODDS, "multiplexing", "sparse()");
+        let combined = combined.unwrap();
+        assert!(combined.ends_with("in a combination of backends it is not told whether the engine or its opponent is to move"));
         let config = NetworkConfig {
             backend: "sparse".into(),
             note: "Backend rten does not apply to this network".into(),
