@@ -105,7 +105,8 @@ impl<'a> TrainingRun<'a> {
         remove_partial(&settings.folder, &format!(".{CHECKPOINT}."))?;
         let run = TrainingRun::load(settings, log);
         if run.is_err() && is_new {
-            remove(&path)?;
+            // The reason for the failure counts, not what becomes of the log.
+            let _ = remove(&path);
         }
         run
     }
