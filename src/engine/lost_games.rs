@@ -105,6 +105,8 @@ impl LostGames {
         if self.path != path {
             self.path = path.to_owned();
             self.avoided = None;
+            // They belong to the other file.
+            self.unwritten.clear();
         }
         if path.is_empty() {
             (self.game, self.is_searched) = (None, false);
