@@ -8,7 +8,6 @@ use clap::Args;
 use serde_json::{Value, json};
 use shakmaty::{EnPassantMode, fen::Fen};
 
-use super::backendbench::positive;
 use crate::{
     chess::{History, setup},
     options::Options,
@@ -70,7 +69,8 @@ pub struct BenchmarkArgs {
     #[arg(long)]
     pub fen: Option<String>,
     /// Number of positions to search.
-    #[arg(long, default_value_t = POSITIONS.len() as u64, value_parser = positive(), conflicts_with = "fen")]
+    #[arg(long, default_value_t = POSITIONS.len() as u64, conflicts_with = "fen",
+          value_parser = clap::value_parser!(u64).range(1..=POSITIONS.len() as u64))]
     pub num_positions: u64,
     /// Print one JSON object per line: one for each position, and one for all of them.
     #[arg(long)]
